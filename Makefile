@@ -1,0 +1,41 @@
+# make run, make test and make check need python3 (3.11 or newer) with venv, and make.
+
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+
+.PHONY: run test check test-slow test-data format
+
+run: $(READY)
+	$(VENV)/bin/remnant run
+
+test: $(READY)
+	$(VENV)/bin/pytest
+
+check: $(READY)
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/pytest
+
+test-slow: $(READY)
+	$(VENV)/bin/pytest -m slow
+
+# Needs the real files: REMNANT_DATA=folder with cifar-10-batches-py, and Debian's dataset-fashion-mnist.
+test-data: $(READY)
+	$(VENV)/bin/pytest -m data
+
+format: $(READY)
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+$(READY): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+	  echo "remnant needs python3, version 3.11 or newer: $(PYTHON) was not found. Install it, or say make PYTHON=/path/to/python3."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "remnant needs Python 3.11 or newer: $(PYTHON) is $$($(PYTHON) --version). Say make PYTHON=python3.11."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	  echo "remnant needs Python's venv module. On Debian and Ubuntu: apt-get install python3-venv."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

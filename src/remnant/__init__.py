@@ -1,0 +1,1 @@
+"""Continual learning under noisy labels."""

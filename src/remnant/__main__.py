@@ -1,0 +1,5 @@
+"""python -m remnant."""
+
+from remnant.cli import main
+
+main()

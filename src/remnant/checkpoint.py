@@ -1,0 +1,133 @@
+"""The whole state of a run in one file, written so that a crash at any moment loses nothing.
+
+A checkpoint is a safetensors file with the plain values as JSON in its header. Its name carries a serial
+number and a digest of its bytes. It is written aside, fsynced and renamed; the one before it stays until
+the next. Nothing is unpickled.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from remnant.errors import RemnantError
+
+GENERATIONS = 2
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all, and survives a power cut."""
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        with aside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise RemnantError(
+            f"{path}: cannot be written ({error.strerror}); nothing that was there has changed. "
+            "Make room or choose another place with --out, then run the same command again."
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def pack(state: dict[str, Any]) -> bytes:
+    """Turn nested dicts of tensors and plain values into bytes."""
+    tensors: dict[str, Tensor] = {}
+    plain = _without_tensors(state, "", tensors)
+    return save_tensors(tensors, metadata={"state": json.dumps(plain)})
+
+
+def _without_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:  # noqa: ANN401
+    if isinstance(value, Tensor):
+        tensors[path] = value.detach().contiguous()
+        return None
+    if isinstance(value, dict):
+        return {k: _without_tensors(v, f"{path}/{k}", tensors) for k, v in value.items()}
+    return value
+
+
+def unpack(content: bytes) -> dict[str, Any]:
+    """Turn bytes back into the state."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    state: dict[str, Any] = json.loads(header["__metadata__"]["state"])
+    for path, tensor in load_tensors(content).items():
+        *parents, name = path.removeprefix("/").split("/")
+        place = state
+        for parent in parents:
+            place = place[parent]
+        place[name] = tensor
+    return state
+
+
+def save(folder: Path, state: dict[str, Any]) -> Path:
+    """Add a generation and drop those older than the last two."""
+    content = pack(state)
+    serial = max((_serial(path) for path in generations(folder)), default=0) + 1
+    path = folder / f"{serial:08d}-{_digest(content)}.safetensors"
+    write_atomically(path, content)
+    for old in generations(folder)[GENERATIONS:]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def generations(folder: Path) -> list[Path]:
+    """Return the checkpoints, newest first."""
+    return sorted(folder.glob("[0-9]*-*.safetensors"), key=_serial, reverse=True)
+
+
+def load(folder: Path, run: str) -> tuple[dict[str, Any] | None, list[str]]:
+    """Return the newest sound state of this run, or None, and what was wrong with newer ones."""
+    problems = []
+    for path in generations(folder):
+        content = path.read_bytes()
+        if _digest(content) != path.stem.partition("-")[2]:
+            problems.append(f"{path} is damaged ({len(content):,} bytes, other than were written)")
+            continue
+        try:
+            state = unpack(content)
+        except (SafetensorError, ValueError, KeyError) as error:
+            problems.append(f"{path} cannot be read ({error})")
+            continue
+        if state.get("run") != run:
+            raise RemnantError(
+                f"{path}: expected a checkpoint of run {run}, found one of {state.get('run')}. "
+                "Move it away, or start over with --force."
+            )
+        return state, problems
+    if problems:
+        raise RemnantError(
+            "no checkpoint can be used: " + "; ".join(problems) + ". Start over with --force."
+        )
+    return None, []
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Remove what a killed process had half written."""
+    for part in folder.glob(".*.part"):
+        part.unlink(missing_ok=True)
+
+
+def _serial(path: Path) -> int:
+    return int(path.name.partition("-")[0])
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

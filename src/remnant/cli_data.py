@@ -1,0 +1,93 @@
+"""The commands `remnant data get` and `remnant data check`.
+
+Nothing here imports torch before a command runs, so that help appears at once.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="data",
+    help="Download data sets and check their files.",
+    no_args_is_help=True,
+)
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Folder of the data files. Default: $REMNANT_DATA, else the user's cache.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def get(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="digits, cifar10, cifar100, cifar100-coarse or fashion-mnist.",
+            show_default=False,
+        ),
+    ],
+    folder: DataDir = None,
+) -> None:
+    """Download the files of a data set, and replace those that are damaged.
+
+    Files that are as published are left alone.
+
+    Example: remnant data get cifar10 --data-dir ~/data
+    """
+    from remnant import data
+
+    typer.echo(data.get(name, data.data_dir(folder)))
+
+
+@app.command()
+def check(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Data sets. Default: all.", show_default=False),
+    ] = None,
+    folder: DataDir = None,
+) -> None:
+    """Compare the files of data sets with what was published; exit with 1 if one differs.
+
+    Without a NAME every data set is looked at, and one that was never downloaded is no fault.
+
+    Example: remnant data check cifar10 --data-dir ~/data
+    """
+    from remnant import data
+
+    place = data.data_dir(folder)
+    # Two data sets may share their files; those are listed once, under the name they were given.
+    every = [name for name, entry in data.DATA.items() if entry.files and entry.files.name == name]
+    reports = [_report(name, place, is_asked=bool(names)) for name in names or every]
+    if not all(reports):
+        raise typer.Exit(1)
+
+
+def _report(name: str, folder: Path | None, *, is_asked: bool) -> bool:
+    """Print what is known of each file of a data set; return whether all is well."""
+    from remnant import data
+
+    checks = data.check(name, folder)
+    files = data.entry(name).files
+    if files is None:
+        typer.echo(f"{name}: comes with scikit-learn, no files to check")
+        return True
+    command = data.mend(files, folder)
+    if not is_asked and not any(c.exists for c in checks):
+        typer.echo(f"{name}: not downloaded; to have it: {command}")
+        return True
+    for c in checks:
+        typer.echo(f"{name}: {c.path}: {c.problem or 'ok'}")
+    is_well = not any(c.problem for c in checks)
+    if not is_well:
+        typer.echo(f"{name}: to mend it: {command}")
+    return is_well

@@ -1,0 +1,71 @@
+"""What the verb `run` does, once the words of the command line are known."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from remnant import recipe, runner, summary
+from remnant.component import short
+from remnant.config import Config, resolve
+from remnant.data import data_dir
+from remnant.errors import RemnantError
+from remnant.estimate import estimate
+from remnant.experiment import make_the_stream
+from remnant.noise import NOISES
+from remnant.process import compute
+from remnant.progress import duration, screen
+
+
+@dataclass(frozen=True)
+class Request:
+    """The words of the command line."""
+
+    words: Sequence[str]  # a recipe, and key=value
+    changes: Sequence[str]  # key=value
+    out: Path
+    data_dir: Path | None
+    save_every: float
+    force: bool
+
+    def config(self) -> Config:
+        """Return the config that is asked for."""
+        names = [word for word in self.words if "=" not in word]
+        if len(names) > 1:
+            raise RemnantError(f"expected one recipe, got {', '.join(names)}.")
+        settings = [word for word in self.words if "=" in word]
+        table = recipe.read(names[0] if names else "digits")
+        return resolve(recipe.apply(table, [*self.changes, *settings]))
+
+    def options(self) -> runner.Options:
+        """Return what does not change the result."""
+        folder = data_dir(self.data_dir)
+        return runner.Options(self.out, folder, self.force, self.save_every)
+
+
+def run(request: Request, quiet: bool) -> None:
+    """Run an experiment and print its summary; the last line is its folder."""
+    folder = runner.run(request.config(), request.options(), screen(quiet))
+    if not quiet:
+        summary.show(Console(), folder)
+    print(folder)
+
+
+def plan(request: Request) -> None:
+    """Print what a run would do, with an estimate of its time and memory."""
+    config, options = request.config(), request.options()
+    with compute(config.threads):
+        stream = make_the_stream(config, options.data_dir)
+        expected = estimate(config, stream)
+    rows = [len(task) for task in stream.tasks]
+    wrong = float((stream.truth != stream.observed).double().mean()) * 100
+    folder = options.out / config.run_id(stream.fingerprint)
+    state = "finished" if (folder / "result.json").exists() else "to do"
+    print(config.toml())
+    print(f"# data      {sum(rows):,} training rows in {len(rows)} task(s): {rows}")
+    print(f"# noise     {short(NOISES, config.noise)}: {wrong:.1f} % of the labels are wrong")
+    print(f"# steps     {expected.steps:,}")
+    print(f"# time      about {duration(expected.seconds)} on {config.threads} thread(s)")
+    print(f"# memory    about {expected.megabytes:,.0f} MB")
+    print(f"# folder    {folder} ({state})")

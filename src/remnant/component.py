@@ -1,0 +1,101 @@
+"""Choices by name: `name`, `name:value` for its first setting, or a table of settings.
+
+A registry maps names to frozen dataclasses with their defaults. Settings are their plain fields; a
+setting lives in the component that uses it, and so does its check.
+"""
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from remnant.errors import nearest
+
+T = TypeVar("T")
+Plain = bool | int | float | str
+
+
+def settings(component: object) -> dict[str, Plain]:
+    """Return the settings of a component: its fields that hold plain values."""
+    fields = dataclasses.fields(component)  # type: ignore[arg-type]
+    values = {field.name: getattr(component, field.name) for field in fields}
+    return {name: value for name, value in values.items() if isinstance(value, Plain)}
+
+
+def name_of(registry: Mapping[str, T], component: T) -> str:
+    """Return the name under which a component is known."""
+    for name, default in registry.items():
+        if type(default) is type(component):
+            same = dataclasses.replace(default, **settings(component))  # type: ignore[type-var]
+            if same == component:
+                return name
+    raise LookupError(f"{component} is in no registry")
+
+
+def describe(registry: Mapping[str, T], component: T) -> dict[str, Plain]:
+    """Return a component as a table."""
+    return {"name": name_of(registry, component), **settings(component)}
+
+
+def short(registry: Mapping[str, T], component: T) -> str:
+    """Return a component as `name:value`, with the first setting only."""
+    name, *values = describe(registry, component).values()
+    return f"{name}:{values[0]:g}" if values and isinstance(values[0], float) else _join(name, values)
+
+
+def _join(name: Plain, values: list[Plain]) -> str:
+    return f"{name}:{values[0]}" if values else str(name)
+
+
+def as_table(registry: Mapping[str, T], value: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Return `name:value` as a table; a table stays as it is."""
+    if not isinstance(value, str):
+        return dict(value)
+    name, colon, text = value.partition(":")
+    first = next(iter(settings(registry[name])), None) if name in registry else None
+    return {"name": name, first or "argument": literal(text)} if colon else {"name": name}
+
+
+def literal(text: str) -> Any:  # noqa: ANN401
+    """Read a value as TOML would, or else as a string.
+
+    >>> [literal(t) for t in ("0.4", "true", "[1, 2]", "abs")]
+    [0.4, True, [1, 2], 'abs']
+    """
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def build(kind: str, registry: Mapping[str, T], table: Mapping[str, Any]) -> T:
+    """Return the component that a table describes; ValueError says all that is wrong with it."""
+    given = dict(table)
+    name = given.pop("name", None)
+    if name not in registry:
+        raise ValueError(
+            f"unknown {kind} {name!r}{nearest(str(name), registry)} Known: {', '.join(registry)}"
+        )
+    allowed = settings(registry[name])
+    problems = []
+    for key, value in given.items():
+        if key not in allowed:
+            known = f"it has {', '.join(allowed)}" if allowed else "it has no settings"
+            problems.append(f"{name} has no setting {key!r}{nearest(key, allowed)} ({known})")
+        elif not _fits(value, allowed[key]):
+            problems.append(f"{key} expects {_kind(allowed[key])}, got {value!r}")
+    if problems:
+        raise ValueError("; ".join(problems))
+    numbers = {k: float(v) if isinstance(allowed[k], float) else v for k, v in given.items()}
+    return dataclasses.replace(registry[name], **numbers)  # type: ignore[type-var]
+
+
+def _fits(value: object, default: Plain) -> bool:
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(default, bool) and isinstance(value, bool)
+    return isinstance(value, (int, float) if isinstance(default, float) else type(default))
+
+
+def _kind(default: Plain) -> str:
+    kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+    return kinds[type(default)]

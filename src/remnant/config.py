@@ -1,0 +1,218 @@
+"""The settings of a run: checked together, with all that is wrong in one error."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import tomli_w
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
+
+from remnant import component
+from remnant.data import DATA
+from remnant.errors import RemnantError, nearest
+from remnant.insertion import INSERTIONS, Insertion
+from remnant.learner import Training
+from remnant.methods import METHODS, Method
+from remnant.nets import NETS, Net
+from remnant.noise import NOISES, Noise
+from remnant.objective import OBJECTIVES, Objective
+from remnant.replacement import REPLACEMENTS, Replacement
+from remnant.schedule import SCHEDULES, Phase, Schedule, phases
+from remnant.scoring import SCORINGS, Scoring
+from remnant.stream import split_evenly
+
+FORMAT = 1  # of run folders; a new number makes every run a new one
+
+REGISTRIES: dict[str, Mapping[str, Any]] = {
+    "noise": NOISES,
+    "net": NETS,
+    "objective": OBJECTIVES,
+    "schedule": SCHEDULES,
+    "scoring": SCORINGS,
+    "insertion": INSERTIONS,
+    "replacement": REPLACEMENTS,
+}
+CHOICES = ("objective", "schedule", "scoring", "insertion", "replacement")
+
+
+def _component(kind: str) -> PlainValidator:
+    return PlainValidator(lambda table: component.build(kind, REGISTRIES[kind], table))
+
+
+def _known(kind: str, names: Iterable[str]) -> BeforeValidator:
+    known = list(names)
+
+    def check(name: object) -> object:
+        if name not in known:
+            raise ValueError(
+                f"unknown {kind} {name!r}{nearest(str(name), known)} Known: {', '.join(known)}"
+            )
+        return name
+
+    return BeforeValidator(check)
+
+
+class Config(BaseModel):
+    """Everything that decides the result of a run. Two equal configs give the same bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    name: str = Field("digits", pattern=r"^[\w.+-]+$", description="first part of the run folder")
+    data: Annotated[str, _known("data set", DATA)] = Field("digits", description="data set")
+    per_class: int = Field(0, ge=0, strict=True, description="training rows per class; 0: all")
+    noise: Annotated[Noise, _component("noise")] = Field(NOISES["symmetric"], description="label noise")
+    tasks: int = Field(5, ge=1, strict=True, description="tasks of equally many classes")
+    split: tuple[int, ...] = Field((), description="classes of each task, in place of `tasks`")
+    class_order: str | tuple[int, ...] = Field(
+        "native", description="native, superclass, random, or a list of class numbers"
+    )
+    validation: float = Field(
+        0.0, ge=0, lt=1, strict=True,
+        description="share of the noisy training rows to test on, in place of the test set",
+    )  # fmt: skip
+    net: Annotated[Net, _component("net")] = Field(NETS["small"], description="network")
+    channels_last: bool = Field(False, strict=True, description="memory layout; faster when wide")
+    method: Annotated[str, _known("method", METHODS)] = Field("aer-abs", description="method")
+    objective: Annotated[Objective, _component("objective")] = Field(description="what a step minimises")
+    schedule: Annotated[Schedule, _component("schedule")] = Field(description="what an epoch may do")
+    scoring: Annotated[Scoring, _component("scoring")] = Field(description="how old a loss may be")
+    insertion: Annotated[Insertion, _component("insertion")] = Field(description="who may enter")
+    replacement: Annotated[Replacement, _component("replacement")] = Field(description="who leaves")
+    buffer: int = Field(100, ge=0, strict=True, description="rows of the memory")
+    epochs: int = Field(20, ge=1, strict=True, description="epochs per task")
+    batch: int = Field(32, ge=2, strict=True, description="rows of the stream, and of the memory")
+    lr: float = Field(0.1, gt=0, strict=True, description="learning rate")
+    lr_drops: tuple[float, ...] = Field((), description="shares of the epochs after which lr / 10")
+    momentum: float = Field(0.0, ge=0, lt=1, strict=True, description="of SGD")
+    weight_decay: float = Field(0.0, ge=0, strict=True, description="of SGD")
+    threads: int = Field(1, ge=1, le=256, strict=True, description="compute threads; changes bits")
+    seed: int = Field(0, ge=0, strict=True, description="of everything random")
+
+    def the_method(self) -> Method:
+        """Return the five choices as one value."""
+        return Method(**{choice: getattr(self, choice) for choice in CHOICES})
+
+    def training(self) -> Training:
+        """Return how long and how fast to learn."""
+        return Training(
+            self.epochs, self.batch, self.lr, self.lr_drops, self.momentum, self.weight_decay
+        )
+
+    def sizes(self) -> list[int]:
+        """Return the number of classes of each task."""
+        classes = len(DATA[self.data].spec.classes)
+        return list(self.split) or split_evenly(classes, self.tasks)
+
+    def table(self) -> dict[str, Any]:
+        """Return the whole config as plain values, ready for TOML or JSON."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {
+            name: component.describe(REGISTRIES[name], value)
+            if name in REGISTRIES
+            else list(value) if isinstance(value, tuple) else value
+            for name, value in values.items()
+        }  # fmt: skip
+
+    def toml(self) -> str:
+        """Return the whole config as a recipe that repeats the run."""
+        return tomli_w.dumps(self.table())
+
+    def run_id(self, fingerprint: str) -> str:
+        """Return the run's folder name: config and data decide it, output options do not."""
+        content = json.dumps([FORMAT, fingerprint, self.table()], sort_keys=True)
+        digest = hashlib.sha256(content.encode()).hexdigest()[:8]
+        noise = component.short(NOISES, self.noise).replace(":", "-").replace("/", "-")
+        return f"{self.name}-{self.method}-{noise[-40:]}-s{self.seed}-{digest}"
+
+
+def resolve(given: Mapping[str, Any]) -> Config:
+    """Return the config that these settings ask for, or one error with everything wrong in them."""
+    known = [*Config.model_fields]
+    problems = [
+        f"unknown key {key!r}{_hint(key, known)}" for key in given if key not in known
+    ]
+    raw = {key: value for key, value in given.items() if key in known}
+    config = None
+    try:
+        config = Config(**_with_method(raw))
+    except ValidationError as error:
+        problems += [_sentence(e) for e in error.errors()]  # type: ignore[arg-type]
+    if config is not None:
+        problems += _contradictions(config)
+    if problems or config is None:
+        lines = "\n".join(f"  - {problem}" for problem in problems)
+        raise RemnantError(f"the settings cannot be used:\n{lines}\nSee `remnant list settings`.")
+    return config
+
+
+def _with_method(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in the method's choices; a table without a name changes settings of the method's own."""
+    merged = dict(raw)
+    method = METHODS.get(str(raw.get("method", "aer-abs")), METHODS["aer-abs"])
+    for kind, registry in REGISTRIES.items():
+        default = getattr(method, kind) if kind in CHOICES else Config.model_fields[kind].default
+        base = component.describe(registry, default)
+        value = raw.get(kind, {})
+        if not isinstance(value, str | Mapping):
+            value = {"name": value}
+        table = component.as_table(registry, value)
+        same = table.get("name", base["name"]) == base["name"]
+        merged[kind] = (base if same else {}) | table
+    return merged
+
+
+def _hint(key: str, known: list[str]) -> str:
+    owners = [
+        f"{kind}.{key}"
+        for kind, registry in REGISTRIES.items()
+        if any(key in component.settings(value) for value in registry.values())
+    ]
+    return f"; did you mean {' or '.join(owners)}?" if owners else nearest(key, known)
+
+
+def _sentence(error: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    message = error["msg"].removeprefix("Value error, ")
+    is_own = error["type"] == "value_error"
+    return f"{where}: {message}" if is_own else f"{where}: {message}, got {error['input']!r}"
+
+
+def _contradictions(config: Config) -> list[str]:
+    problems, classes = [], len(DATA[config.data].spec.classes)
+    if config.split and (sum(config.split) != classes or min(config.split) < 1):
+        problems.append(
+            f"split: expected numbers of classes that add up to the {classes} of {config.data}, "
+            f"got {list(config.split)} ({sum(config.split)})"
+        )
+    elif not config.split:
+        try:
+            config.sizes()
+        except RemnantError as error:
+            problems.append(f"tasks: {error}")
+    if isinstance(config.class_order, str) and config.class_order not in (
+        "native", "superclass", "random",
+    ):  # fmt: skip
+        problems.append(
+            "class_order: expected native, superclass, random or a list of class numbers, "
+            f"got {config.class_order!r}"
+        )
+    if any(not 0 < share < 1 for share in config.lr_drops):
+        problems.append(f"lr_drops: expected shares between 0 and 1, got {list(config.lr_drops)}")
+    return problems + _memory_problems(config)
+
+
+def _memory_problems(config: Config) -> list[str]:
+    method = config.the_method()
+    if not method.uses_memory(config.epochs):
+        return []
+    problems = []
+    if not config.buffer:
+        problems.append(f"buffer: {config.method} needs a memory of at least 1 row, got 0")
+    if not any(Phase.WRITE in phase for phase in phases(method.schedule, config.epochs)):
+        name = component.name_of(SCHEDULES, method.schedule)
+        problems.append(
+            f"epochs: the schedule {name!r} with {config.epochs} epoch(s) would never write to the "
+            "memory, because the last epoch always learns; take at least 2"
+        )
+    return problems

@@ -1,0 +1,107 @@
+"""The data sets, by name."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from remnant.data import cifar, digits, fashion, files
+from remnant.data.files import FileCheck, Published, data_dir, mend
+from remnant.data.source import Dataset, Source, Spec, subset
+from remnant.errors import RemnantError, nearest
+
+__all__ = [
+    "DATA",
+    "Dataset",
+    "Entry",
+    "FileCheck",
+    "Source",
+    "Spec",
+    "check",
+    "data_dir",
+    "entry",
+    "get",
+    "load",
+    "mend",
+    "subset",
+]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A data set that can be asked for by name."""
+
+    spec: Spec
+    about: str  # one line
+    loader: Callable[[Path | None], Dataset]  # takes the data folder, None for the cache
+    files: Published | None  # None if it comes with an installed package
+
+
+def _digits(_: Path | None) -> Dataset:
+    return digits.load()
+
+
+DATA: dict[str, Entry] = {
+    e.spec.name: e
+    for e in (
+        Entry(
+            spec=digits.SPEC,
+            about="8 x 8 handwritten digits in 10 classes, 1,438 + 359 rows; nothing to download",
+            loader=_digits,
+            files=None,
+        ),
+        Entry(
+            spec=cifar.CIFAR10,
+            about="32 x 32 colour photos in 10 classes, 50,000 + 10,000 rows; 170 MB",
+            loader=cifar.load_cifar10,
+            files=cifar.CIFAR10_FILES,
+        ),
+        Entry(
+            spec=cifar.CIFAR100,
+            about="32 x 32 colour photos in 100 classes, 50,000 + 10,000 rows; 169 MB",
+            loader=cifar.load_cifar100,
+            files=cifar.CIFAR100_FILES,
+        ),
+        Entry(
+            spec=cifar.CIFAR100_COARSE,
+            about="CIFAR-100 with its 20 superclasses as classes, 50,000 + 10,000 rows",
+            loader=partial(cifar.load_cifar100, coarse=True),
+            files=cifar.CIFAR100_FILES,
+        ),
+        Entry(
+            spec=fashion.FASHION_MNIST,
+            about="28 x 28 grey clothes in 10 classes, 60,000 + 10,000 rows; 31 MB",
+            loader=fashion.load_fashion_mnist,
+            files=fashion.FASHION_MNIST_FILES,
+        ),
+    )
+}
+
+
+def entry(name: str) -> Entry:
+    """Return the data set of this name."""
+    if name not in DATA:
+        known = ", ".join(DATA)
+        raise RemnantError(
+            f"unknown data set {name!r}, expected one of {known}{nearest(name, DATA)}"
+        )
+    return DATA[name]
+
+
+def load(name: str, folder: Path | None) -> Dataset:
+    """Load a data set from this data folder, or from the cache, which is filled if need be."""
+    return entry(name).loader(folder)
+
+
+def get(name: str, folder: Path | None) -> str:
+    """Download what is missing or wrong; return a sentence that says what was done."""
+    published = entry(name).files
+    if published is None:
+        return f"{name} comes with scikit-learn: nothing to download"
+    return files.get(published, folder)
+
+
+def check(name: str, folder: Path | None) -> list[FileCheck]:
+    """Look at each file of a data set, without stopping at the first that is wrong."""
+    published = entry(name).files
+    return [] if published is None else files.check(published, folder)

@@ -1,0 +1,99 @@
+"""What a data set is: inputs that can be taken by row, labels beside them, and a description.
+
+N rows of a training set, T rows of a test set, C classes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from remnant.augment import View
+
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A data set without its rows."""
+
+    name: str
+    shape: tuple[int, ...]  # of one input, channels first
+    classes: tuple[str, ...]  # names, in the order of the label numbers
+    view: View  # how inputs are augmented and normalised
+    superclass: tuple[int, ...] = ()  # class -> superclass, where the data set has them
+    mistaken_for: Mapping[int, int] = field(default_factory=dict)  # class -> the class it resembles
+
+
+class Source(Protocol):
+    """Inputs by row number. It holds no label, so nothing that is given one can peek."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        ...
+
+    def take(self, rows: Tensor) -> Tensor:
+        """Return the raw inputs of these rows, (len(rows), *shape)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Arrays:
+    """A source that fits in memory."""
+
+    x: Tensor  # (N, *shape), uint8 for images
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, rows: Tensor) -> Tensor:
+        """Return the raw inputs of these rows."""
+        return self.x[rows]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test rows with their true labels; the labels never travel past the stream."""
+
+    spec: Spec
+    train: Source
+    y: Labels  # (N,) true labels of the training rows
+    test: Source
+    test_y: Labels  # (T,)
+    index: Labels  # (N,) position of each training row in the published data set
+
+
+def arrays(
+    spec: Spec,
+    x: NDArray[np.uint8],
+    y: NDArray[np.integer],
+    test_x: NDArray[np.uint8],
+    test_y: NDArray[np.integer],
+) -> Dataset:
+    """Wrap arrays that fit in memory as a data set."""
+    return Dataset(
+        spec=spec,
+        train=Arrays(torch.from_numpy(np.ascontiguousarray(x))),
+        y=y.astype(np.int64),
+        test=Arrays(torch.from_numpy(np.ascontiguousarray(test_x))),
+        test_y=test_y.astype(np.int64),
+        index=np.arange(len(y), dtype=np.int64),
+    )
+
+
+def subset(data: Dataset, per_class: int, rng: np.random.Generator) -> Dataset:
+    """Keep `per_class` training rows of each true class (all, where there are fewer), in order."""
+    chosen = [rng.permutation(np.flatnonzero(data.y == c))[:per_class] for c in np.unique(data.y)]
+    rows = np.sort(np.concatenate(chosen))
+    return Dataset(
+        spec=data.spec,
+        train=Arrays(data.train.take(torch.from_numpy(rows))),
+        y=data.y[rows],
+        test=data.test,
+        test_y=data.test_y,
+        index=data.index[rows],
+    )

@@ -1,0 +1,77 @@
+"""What is measured on a learner: accuracy on tests, and the state of its memories against the truth."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from remnant import metrics
+from remnant.learner import cross_entropy
+from remnant.memory import Memory
+from remnant.protocol import Learner
+from remnant.stream import Stream, Test
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Percentages on the tests so far."""
+
+    class_incremental: list[float]  # one per task: argmax over all classes
+    task_incremental: list[float]  # argmax over the classes of the task
+    per_class: dict[int, float]
+
+
+def accuracy(learner: Learner, tests: tuple[Test, ...]) -> Accuracy:
+    """Test a learner on each task."""
+    overall, within, per_class = [], [], {}
+    for test in tests:
+        logits = torch.cat([learner.predict(test.source.take(rows)) for rows in test.id.split(1024)])
+        is_right = logits.argmax(1) == test.y
+        classes = torch.tensor(test.classes)
+        overall.append(percent(is_right))
+        within.append(percent(classes[logits[:, classes].argmax(1)] == test.y))
+        for label in test.classes:
+            if (test.y == label).any():
+                per_class[label] = percent(is_right[test.y == label])
+    return Accuracy(overall, within, per_class)
+
+
+def percent(is_right: Tensor) -> float:
+    """Return the share of True, in percent; nan of nothing."""
+    return 100 * int(is_right.sum()) / len(is_right) if len(is_right) else float("nan")
+
+
+def is_clean(memory: Memory, stream: Stream) -> Tensor:
+    """Return which stored labels are right, (size,)."""
+    rows = memory.rows()
+    return stream.truth[rows.id] == rows.y
+
+
+def memory_report(memory: Memory, stream: Stream) -> dict[str, Any]:
+    """Return size, purity (percent), balance and duplicates of a memory, in all and by part."""
+    rows, clean = memory.rows(), is_clean(memory, stream)
+    stored = memory.task[: len(memory)]
+    seen = sum(len(task.classes) for task in stream.tasks[: int(stored.max()) + 1]) if len(rows) else 0
+    return {
+        "size": len(memory),
+        "wrong": int((~clean).sum()),
+        "purity": metrics.purity(clean),
+        "purity_per_task": {str(k): v for k, v in metrics.purity_by(stored, clean).items()},
+        "purity_per_class": {str(k): v for k, v in metrics.purity_by(rows.y, clean).items()},
+        "balance": metrics.balance(rows.y, seen),
+        "duplicates": metrics.duplicates(rows.id),
+    }
+
+
+def separation(learner: Learner, memory: Memory, stream: Stream, task: int) -> float | None:
+    """Return the AUROC of the loss, noisy against clean, over the stored rows of past tasks.
+
+    It shows why alternation works (Fig. 1): replay drives it to 1/2, forgetting brings it back.
+    """
+    is_past = memory.task[: len(memory)] < task
+    if not is_past.any():
+        return None
+    rows, clean = memory.rows()[is_past], is_clean(memory, stream)[is_past]
+    loss = cross_entropy(learner.predict(rows.x), rows.y)
+    return metrics.auroc(loss[clean], loss[~clean])

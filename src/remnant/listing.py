@@ -1,0 +1,62 @@
+"""What the verb `list` shows."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+from remnant import component
+from remnant.config import CHOICES, REGISTRIES, Config
+from remnant.data import DATA
+from remnant.methods import METHODS
+from remnant.nets import NETS
+from remnant.noise import NOISES
+from remnant.recipe import recipes
+
+Rows = Iterable[tuple[str, str]]
+
+
+def first_line(thing: object) -> str:
+    """Return the first line of a component's docstring."""
+    return (type(thing).__doc__ or "").strip().splitlines()[0]
+
+
+def settings() -> Rows:
+    """Return each setting with its default and its meaning."""
+    for name, field in Config.model_fields.items():
+        registry = REGISTRIES.get(name)
+        if registry is None:
+            yield f"{name} = {field.default!r}", str(field.description)
+            continue
+        chosen = "the method's" if name in CHOICES else repr(component.short(registry, field.default))
+        yield f"{name} = {chosen}", f"{field.description}: {', '.join(registry)}"
+        for choice, value in registry.items():
+            for key, default in component.settings(value).items():
+                yield f"  {name}.{key} = {default!r}", f"of {choice}"
+
+
+def rows(what: str) -> Rows:
+    """Return name and meaning of each thing of a kind."""
+    if what == "methods":
+        return ((name, method.about) for name, method in METHODS.items())
+    if what == "data":
+        return ((name, entry.about) for name, entry in DATA.items())
+    if what == "recipes":
+        return ((name, text.splitlines()[0].lstrip("# ")) for name, text in recipes().items())
+    if what == "settings":
+        return settings()
+    registry = {"nets": NETS, "noises": NOISES}[what]
+    return ((component.short(registry, value), first_line(value)) for value in registry.values())
+
+
+def show(what: str) -> None:
+    """Print one list."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, meaning in rows(what):
+        table.add_row(f"  {name}", meaning)
+    console = Console()
+    console.print(f"[bold]{what}[/]")
+    console.print(table, highlight=False)
+    console.print()

@@ -1,0 +1,130 @@
+"""Every number that is reported: pure functions on numbers.
+
+a[t][j] is the accuracy on task j after learning task t, in percent; row t has t + 1 entries.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+Matrix = Sequence[Sequence[float]]
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the arithmetic mean."""
+    return math.fsum(values) / len(values)
+
+
+def final_average_accuracy(a: Matrix) -> float:
+    """FAA: the mean over tasks of the last row; higher is better.
+
+    >>> final_average_accuracy([[90], [60, 80], [40, 70, 85]])
+    65.0
+    """
+    return mean(a[-1])
+
+
+def final_forgetting(a: Matrix) -> float:
+    """FF (supplementary, Final Forgetting): lower is better, and it can be negative.
+
+    The mean over tasks j < T - 1 of the best accuracy of the rows before the last, less the last.
+    Joint training has nothing to forget: 0.
+
+    >>> final_forgetting([[90], [60, 80], [40, 70, 85]])
+    30.0
+    """
+    if len(a) < 2:
+        return 0.0
+    last = len(a) - 1
+    return mean([max(row[j] for row in a[j:last]) - a[last][j] for j in range(last)])
+
+
+def average_incremental_accuracy(a: Matrix) -> float:
+    """AIA: the mean over t of the mean accuracy on the tasks seen by then; higher is better.
+
+    >>> average_incremental_accuracy([[90], [60, 80], [40, 70, 85]])
+    75.0
+    """
+    return mean([mean(row) for row in a])
+
+
+def backward_transfer(a: Matrix) -> float:
+    """BWT: the mean over j < T - 1 of a[T-1][j] - a[j][j]; negative means forgetting.
+
+    >>> backward_transfer([[90], [60, 80], [40, 70, 85]])
+    -30.0
+    """
+    if len(a) < 2:
+        return 0.0
+    return mean([a[-1][j] - a[j][j] for j in range(len(a) - 1)])
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of the mean over runs, with n - 1 in the variance.
+
+    >>> standard_error([1.0, 2.0, 3.0])
+    0.5773502691896257
+    """
+    if len(values) < 2:
+        return math.nan
+    centre = mean(values)
+    variance = math.fsum((v - centre) ** 2 for v in values) / (len(values) - 1)
+    return math.sqrt(variance / len(values))
+
+
+def purity(is_clean: Tensor) -> float | None:
+    """Return the share of stored labels that are right, in percent; None for an empty memory.
+
+    >>> purity(torch.tensor([True, True, True, False]))
+    75.0
+    """
+    return 100 * int(is_clean.sum()) / len(is_clean) if len(is_clean) else None
+
+
+def purity_by(group: Tensor, is_clean: Tensor) -> dict[int, float]:
+    """Return the purity inside each group: tasks or classes.
+
+    >>> purity_by(torch.tensor([0, 0, 1]), torch.tensor([True, False, True]))
+    {0: 50.0, 1: 100.0}
+    """
+    groups = group.unique().tolist()
+    return {g: float(100 * is_clean[group == g].double().mean()) for g in groups}
+
+
+def balance(y: Tensor, classes_seen: int) -> float | None:
+    """Return the entropy of the class counts / log(classes seen): 1 is balanced, 0 is one class.
+
+    >>> balance(torch.tensor([0, 0, 1, 1]), 2)
+    1.0
+    """
+    if not len(y) or classes_seen < 2:
+        return None
+    share = torch.bincount(y).double() / len(y)
+    return float(torch.special.entr(share).sum() / math.log(classes_seen))
+
+
+def duplicates(id: Tensor) -> int:
+    """Return how many slots hold a row that another slot holds too.
+
+    >>> duplicates(torch.tensor([4, 5, 4, 4]))
+    2
+    """
+    return len(id) - len(id.unique())
+
+
+def auroc(clean: Tensor, noisy: Tensor) -> float | None:
+    """Return the probability that a noisy row has a higher loss than a clean one, ties counting 1/2.
+
+    1 means that the losses separate them perfectly, 0.5 not at all; None when one side is empty.
+
+    >>> auroc(torch.tensor([0.1, 0.2, 0.9]), torch.tensor([0.5, 1.5]))
+    0.8333333333333334
+    """
+    if not len(clean) or not len(noisy):
+        return None
+    ordered = clean.sort().values.contiguous()
+    below = torch.searchsorted(ordered, noisy.contiguous())
+    not_above = torch.searchsorted(ordered, noisy.contiguous(), right=True)
+    return float((below + not_above).sum()) / 2 / (len(clean) * len(noisy))

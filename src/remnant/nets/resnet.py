@@ -1,0 +1,56 @@
+"""ResNet for 32 x 32 images: a 3 x 3 stem of stride 1 and no max-pooling."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class ResNet(nn.Module):
+    """Basic blocks in four stages of width, 2 width, 4 width, 8 width."""
+
+    def __init__(self, channels: int, classes: int, blocks: Sequence[int], width: int) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(
+            nn.Conv2d(channels, width, 3, padding=1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(inplace=True),
+        )
+        stages, inputs = [], width
+        for stage, count in enumerate(blocks):
+            outputs = width * 2**stage
+            for i in range(count):
+                stages.append(Block(inputs, outputs, stride=2 if stage and i == 0 else 1))
+                inputs = outputs
+        self.stages = nn.Sequential(*stages)
+        self.head = nn.Linear(inputs, classes)
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return what the head sees, (B, 8 * width)."""
+        return cast(Tensor, self.stages(self.stem(x))).mean((2, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return cast(Tensor, self.head(self.features(x)))
+
+
+class Block(nn.Module):
+    """Two 3 x 3 convolutions and a shortcut."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.shortcut = nn.Sequential()
+        if stride != 1 or inputs != outputs:
+            self.shortcut = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False), nn.BatchNorm2d(outputs)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return relu(F(x) + shortcut(x))."""
+        out = F.relu(self.bn1(self.conv1(x)), inplace=True)
+        return F.relu(self.bn2(self.conv2(out)) + self.shortcut(x), inplace=True)

@@ -1,0 +1,54 @@
+"""Recipes: TOML files of settings, those that come with the package and a user's own."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from remnant import component
+from remnant.config import REGISTRIES
+from remnant.errors import RemnantError, nearest
+
+
+def recipes() -> dict[str, str]:
+    """Return the text of each recipe that comes with the package."""
+    folder = files("remnant") / "recipes"
+    found = {f.name.removesuffix(".toml"): f for f in folder.iterdir() if f.name.endswith(".toml")}
+    return {name: found[name].read_text() for name in sorted(found)}
+
+
+def read(name: str) -> dict[str, Any]:
+    """Return the settings of a recipe: a name that comes with the package, or a file."""
+    known = recipes()
+    path = Path(name)
+    if name not in known and not path.is_file():
+        raise RemnantError(
+            f"no recipe {name!r}{nearest(name, known)} Expected one of {', '.join(known)}, or the "
+            "path of a TOML file."
+        )
+    text = known[name] if name in known else path.read_text()
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RemnantError(f"{name}: expected TOML, but {error}. Mend that line.") from error
+    table.setdefault("name", path.stem)
+    return table
+
+
+def apply(table: dict[str, Any], changes: Iterable[str]) -> dict[str, Any]:
+    """Return the settings with `key=value` or `key.setting=value` put on top."""
+    merged = dict(table)
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise RemnantError(f"expected key=value, got {change!r}: write --set lr=0.1")
+        key, dot, setting = key.strip().partition(".")
+        if not dot:
+            merged[key] = component.literal(text.strip())
+            continue
+        registry = REGISTRIES.get(key, {})
+        base = merged.get(key, {})
+        base = component.as_table(registry, base) if isinstance(base, str | Mapping) else {}
+        merged[key] = base | {setting: component.literal(text.strip())}
+    return merged

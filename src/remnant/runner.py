@@ -1,0 +1,224 @@
+"""One experiment, from a config to a run folder: consumes a learner's events, measures, saves.
+
+The runner alone knows of files, signals and the truth. Whatever moment a run is cut at, the same command
+continues it, and it ends with the same bytes.
+"""
+
+import json
+import math
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from remnant import checkpoint, evaluate, metrics
+from remnant.config import Config
+from remnant.errors import Interrupted, RemnantError
+from remnant.experiment import make_the_learner, make_the_stream
+from remnant.memory import Memory
+from remnant.process import Stop, compute, locked
+from remnant.progress import Plan, Screen
+from remnant.protocol import EpochDone, Learner, StepDone
+from remnant.result import History, memory_file, summarise
+from remnant.stream import Stream
+
+
+@dataclass(frozen=True)
+class Options:
+    """What does not change the result."""
+
+    out: Path = Path("runs")
+    data_dir: Path | None = None
+    force: bool = False  # start over
+    save_every: float = 10.0  # seconds between checkpoints; each task's end has one too
+
+
+def run(config: Config, options: Options, screen: Screen) -> Path:
+    """Run an experiment, or the rest of it, and return its folder."""
+    with compute(config.threads):
+        stream = make_the_stream(config, options.data_dir)
+        folder = options.out / config.run_id(stream.fingerprint)
+        with locked(folder):
+            if options.force:
+                clear(folder)
+            if not (folder / "result.json").exists():
+                learner = make_the_learner(config, stream)
+                Run(config, options, screen, stream, learner, folder).go()
+    return folder
+
+
+def clear(folder: Path) -> None:
+    """Remove what an earlier run left in its folder."""
+    shutil.rmtree(folder / "checkpoint")
+    (folder / "checkpoint").mkdir()
+    for path in folder.iterdir():
+        if path.is_file() and path.name != ".lock":
+            path.unlink()
+
+
+class Run:
+    """A run in progress."""
+
+    def __init__(
+        self, config: Config, options: Options, screen: Screen, stream: Stream, learner: Learner,
+        folder: Path,
+    ) -> None:  # fmt: skip
+        self.config, self.options, self.screen = config, options, screen
+        self.stream, self.learner, self.folder = stream, learner, folder
+        self.history = History()
+        self.since = time.monotonic()  # when history.seconds was brought up to date
+        self.saved_at, self.save_cost = time.monotonic(), 0.0
+
+    def go(self) -> None:
+        """Learn all tasks, testing after each; then write the results."""
+        self._restore()
+        checkpoint.write_atomically(self.folder / "config.toml", self.config.toml().encode())
+        self._rewrite_metrics()
+        self.screen.begin(self._plan())
+        try:
+            with Stop() as stop:
+                for number in range(self.history.tasks, len(self.stream.tasks)):
+                    self._learn(number, stop)
+                    self._test(number)
+                    self._save()
+        finally:
+            self.screen.end()
+        self._finish()
+
+    def _learn(self, number: int, stop: Stop) -> None:
+        asked = time.monotonic()
+        for event in self.learner.learn(self.stream.tasks[number]):
+            if isinstance(event, EpochDone):
+                self._look(event)
+            else:
+                self._count(event, time.monotonic() - asked)
+                self._show(event)
+                if stop.requested:
+                    self._stop(event)
+                if self._is_due():
+                    self._save()
+            asked = time.monotonic()
+
+    def _count(self, event: StepDone, seconds: float) -> None:
+        if not math.isfinite(event.loss):
+            newest = next(iter(checkpoint.generations(self.folder / "checkpoint")), None)
+            raise RemnantError(
+                f"the loss became {event.loss} at step {event.step} of epoch {event.epoch + 1}, "
+                f"task {event.task + 1}. The last good checkpoint: {newest or 'none yet'}. "
+                f"Try a smaller learning rate: --set lr={self.config.lr / 3:.2g}"
+            )
+        history, phase = self.history, str(event.phase.name).lower()
+        history.phase_seconds[phase] = history.phase_seconds.get(phase, 0.0) + seconds
+        history.steps += 1
+        history.images += event.images
+        history.loss_sum += event.loss * event.images
+
+    def _show(self, event: StepDone) -> None:
+        memory = self._memory()
+        clean = None if memory is None else evaluate.is_clean(memory, self.stream)
+        self.screen.step(event, None if clean is None else metrics.purity(clean))
+
+    def _memory(self) -> Memory | None:
+        """Return the first memory, the one that is replayed."""
+        return next(iter(self.learner.memories().values()), None)
+
+    def _stop(self, event: StepDone) -> None:
+        path = self._save()
+        raise Interrupted(
+            f"stopped after step {event.step} of epoch {event.epoch + 1}, task {event.task + 1}; "
+            f"saved in {path}\nThe same command goes on from there."
+        )
+
+    def _look(self, event: EpochDone) -> None:
+        """Measure at the end of an epoch, before anything is rolled back."""
+        memory, learner, stream = self._memory(), self.learner, self.stream
+        self._record(
+            {
+                "event": "epoch",
+                "task": event.task,
+                "epoch": event.epoch,
+                "phase": str(event.phase.name).lower(),
+                "loss": self.history.loss_sum / len(stream.tasks[event.task]),
+                "separation": memory and evaluate.separation(learner, memory, stream, event.task),
+                "memory": memory and evaluate.memory_report(memory, stream),
+            }
+        )
+        self.history.loss_sum = 0.0
+
+    def _test(self, number: int) -> None:
+        is_joint = len(self.stream.tasks) == 1
+        tests = self.stream.tests if is_joint else self.stream.tests[: number + 1]
+        measured, names = evaluate.accuracy(self.learner, tests), self.stream.spec.classes
+        memory = self._memory()
+        self._record(
+            {
+                "event": "task",
+                "task": number,
+                "accuracy": measured.class_incremental,
+                "accuracy_task_incremental": measured.task_incremental,
+                "accuracy_per_class": {names[c]: v for c, v in measured.per_class.items()},
+                "memory": memory and evaluate.memory_report(memory, self.stream),
+            }
+        )
+        self.history.tasks = number + 1
+
+    def _record(self, record: dict[str, Any]) -> None:
+        self.history.records.append(record)
+        path = self.folder / "metrics.jsonl"
+        try:
+            with path.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise RemnantError(
+                f"{path}: cannot be written ({error.strerror}). Make room, then run the same "
+                "command again: it goes on from the last checkpoint."
+            ) from error
+        self.screen.record(record)
+
+    def _rewrite_metrics(self) -> None:
+        lines = "".join(json.dumps(record) + "\n" for record in self.history.records)
+        checkpoint.write_atomically(self.folder / "metrics.jsonl", lines.encode())
+
+    def _plan(self) -> Plan:
+        batch, epochs = self.config.batch, self.config.epochs
+        steps = sum(math.ceil(len(task) / batch) for task in self.stream.tasks) * epochs
+        return Plan(len(self.stream.tasks), epochs, steps, self.history.steps)
+
+    def _is_due(self) -> bool:
+        # A large state on a slow disk is saved less often: at most a twentieth of the time.
+        pause = max(self.options.save_every, 20 * self.save_cost)
+        return time.monotonic() - self.saved_at >= pause
+
+    def _save(self) -> Path:
+        start = time.monotonic()
+        self.history.seconds += start - self.since
+        self.since = start
+        state = {
+            "run": self.folder.name,
+            "history": vars(self.history),
+            "learner": self.learner.state_dict(),
+        }
+        path = checkpoint.save(self.folder / "checkpoint", state)
+        self.saved_at = time.monotonic()
+        self.save_cost = self.saved_at - start
+        return path
+
+    def _restore(self) -> None:
+        folder = self.folder / "checkpoint"
+        checkpoint.clear_leftovers(folder)
+        checkpoint.clear_leftovers(self.folder)
+        state, problems = checkpoint.load(folder, self.folder.name)
+        for problem in problems:
+            self.screen.note(f"warning: {problem}; the one before it is used")
+        if state is not None:
+            self.history = History(**state["history"])
+            self.learner.load_state_dict(state["learner"])
+            self.screen.note(f"going on after step {self.history.steps} of {self.folder}")
+
+    def _finish(self) -> None:
+        for name, memory in self.learner.memories().items():
+            content = memory_file(memory, self.stream)
+            checkpoint.write_atomically(self.folder / f"{name}.safetensors", content)
+        text = json.dumps(summarise(self.config, self.stream, self.history), indent=1) + "\n"
+        checkpoint.write_atomically(self.folder / "result.json", text.encode())

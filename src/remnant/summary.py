@@ -1,0 +1,79 @@
+"""The end of a run, for a person."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from remnant.progress import duration
+
+
+def show(console: Console, folder: Path) -> None:
+    """Print what a finished run found, where it lies, and what to try next."""
+    result = json.loads((folder / "result.json").read_text())
+    console.print()
+    console.print(
+        f"[bold]{result['method']}[/] on {result['data']}, noise {result['noise']}, "
+        f"seed {result['seed']}",
+        highlight=False,
+    )
+    console.print(accuracies(result))
+    for name, value, meaning in figures(result):
+        console.print(f"  {name:24s} {value:>9s}  [dim]{meaning}[/]", highlight=False)
+    console.print()
+    console.print(files(folder), highlight=False, soft_wrap=True)
+    console.print(next_steps(result), highlight=False, soft_wrap=True)
+
+
+def accuracies(result: dict[str, Any]) -> Table:
+    """Return the table of accuracies per task after the last one."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="bold")
+    table.add_column("  task")
+    table.add_column("classes")
+    table.add_column("accuracy", justify="right")
+    table.add_column("within the task", justify="right")
+    last, within = result["accuracy"][-1], result["accuracy_task_incremental"][-1]
+    for number, classes in enumerate(result["classes"]):
+        names = ", ".join(classes) if len(classes) <= 4 else f"{classes[0]} ... {classes[-1]}"
+        table.add_row(f"  {number + 1}", names, f"{last[number]:.1f} %", f"{within[number]:.1f} %")
+    return table
+
+
+def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return each figure as name, value, meaning."""
+    rows = [
+        ("final average accuracy", f"{result['faa']:.1f} %", f"over tasks, on the {result['tested_on']}"),
+        ("final forgetting", f"{result['ff']:.1f}", "points lost since the best moment; lower is better"),
+    ]
+    memory = result["memory"]
+    if memory and memory["size"]:
+        balance = "-" if memory["balance"] is None else f"{memory['balance']:.2f}"
+        rows += [
+            ("memory purity", f"{memory['purity']:.1f} %", "stored labels that are right"),
+            ("wrong labels stored", f"{memory['wrong']}", f"of {memory['size']} rows"),
+            ("memory balance", balance, "1 means that all classes have equally many rows"),
+        ]
+    pace = f"{result['images_per_second']:.0f} images/s, {result['peak_rss_mb']:.0f} MB"
+    return [*rows, ("time", duration(result["seconds"]), pace)]
+
+
+def files(folder: Path) -> str:
+    """Say where the files are."""
+    return (
+        f"  {folder}/\n"
+        "    result.json     all numbers          metrics.jsonl       one line per epoch and task\n"
+        "    config.toml     repeats this run     memory.safetensors  what was kept"
+    )
+
+
+def next_steps(result: dict[str, Any]) -> str:
+    """Suggest what to try."""
+    other = "er" if result["method"] != "er" else "aer-abs"
+    return (
+        "\n  Try next:\n"
+        f"    remnant run --method {other}            the same stream with another method\n"
+        "    remnant run --noise symmetric:0.6   more wrong labels\n"
+        "    remnant list methods                what else there is"
+    )

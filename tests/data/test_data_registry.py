@@ -1,0 +1,107 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from remnant.cli_data import app
+from remnant.data import DATA, check, get, load
+from remnant.errors import RemnantError
+
+
+@pytest.fixture(autouse=True)
+def _nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REMNANT_DATA", raising=False)
+
+
+def test_each_data_set_is_found_by_the_name_in_its_description() -> None:
+    assert list(DATA) == ["digits", "cifar10", "cifar100", "cifar100-coarse", "fashion-mnist"]
+    assert all(name == entry.spec.name for name, entry in DATA.items())
+
+
+def test_a_mean_and_a_deviation_are_given_for_each_channel() -> None:
+    for entry in DATA.values():
+        channels = entry.spec.shape[0]
+        assert len(entry.spec.view.mean) == len(entry.spec.view.std) == channels
+
+
+@pytest.mark.parametrize("use", [load, get, check])
+def test_an_unknown_name_is_answered_with_the_nearest(use: object, tmp_path: Path) -> None:
+    assert callable(use)
+    with pytest.raises(RemnantError, match=r"unknown data set 'cifar_10'.*did you mean 'cifar10'"):
+        use("cifar_10", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "cifar100-coarse", "fashion-mnist"])
+def test_loading_from_a_folder_without_the_files_says_how_to_get_them(
+    name: str, tmp_path: Path
+) -> None:
+    with pytest.raises(RemnantError, match="expected a file, found nothing") as error:
+        load(name, tmp_path)
+    files = DATA[name].files
+    assert files is not None
+    assert f"remnant data get {files.name} --data-dir {tmp_path}" in str(error.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_check_looks_at_every_file(tmp_path: Path) -> None:
+    folder = tmp_path / "cifar-100-python"
+    folder.mkdir()
+    (folder / "test").write_bytes(b"wrong")
+    problems = {c.path.name: c.problem for c in check("cifar100", tmp_path)}
+    assert problems == {
+        "train": "expected a file, found nothing",
+        "test": "expected md5 f0ef6b0ae62326f3e7ffdfab6717acfc, "
+        "found 2bda2998d9b0ee197da142a0447f6725 (5 bytes)",
+        "meta": "expected a file, found nothing",
+    }
+
+
+def test_digits_need_no_files() -> None:
+    assert check("digits", None) == []
+    assert get("digits", None) == "digits comes with scikit-learn: nothing to download"
+
+
+def test_the_check_command_fails_and_says_what_to_do_if_a_file_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    (tmp_path / "cifar-10-batches-py" / "data_batch_1").write_bytes(b"wrong")
+    for names in (["cifar10"], []):
+        result = CliRunner().invoke(app, ["check", *names, "--data-dir", str(tmp_path)])
+        assert result.exit_code == 1
+        assert "data_batch_1: expected md5 c99cafc152244af753f735de768cd75f, found" in result.output
+        assert f"to mend it: remnant data get cifar10 --data-dir {tmp_path}" in result.output
+
+
+def test_the_check_command_does_not_mind_data_sets_nobody_asked_about(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path)])
+    assert result.exit_code == 0
+    assert result.output.count("not downloaded") == 3
+    result = CliRunner().invoke(app, ["check", "cifar100-coarse", "--data-dir", str(tmp_path)])
+    assert result.exit_code == 1
+
+
+def test_the_commands_take_the_folder_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REMNANT_DATA", str(tmp_path))
+    result = CliRunner().invoke(app, ["check", "cifar10"])
+    assert str(tmp_path / "cifar-10-batches-py" / "test_batch") in result.output
+
+
+def test_the_get_command_says_what_it_did() -> None:
+    result = CliRunner().invoke(app, ["get", "digits"])
+    assert result.exit_code == 0
+    assert "nothing to download" in result.output
+
+
+@pytest.mark.parametrize("verb", ["get", "check"])
+def test_help_shows_an_example(verb: str) -> None:
+    result = CliRunner().invoke(app, [verb, "--help"])
+    assert f"Example: remnant data {verb} cifar10" in result.output
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    code = "import sys, remnant.cli_data; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
