@@ -81,7 +81,7 @@ class Config(BaseModel):
     replacement: Annotated[Replacement, _component("replacement")] = Field(description="who leaves")
     buffer: int = Field(100, ge=0, strict=True, description="rows of the memory")
     epochs: int = Field(20, ge=1, strict=True, description="epochs per task")
-    batch: int = Field(32, ge=2, strict=True, description="rows of the stream, and of the memory")
+    batch: int = Field(32, ge=3, strict=True, description="rows of the stream, and of the memory")
     lr: float = Field(0.1, gt=0, strict=True, description="learning rate")
     lr_drops: tuple[float, ...] = Field((), description="shares of the epochs after which lr / 10")
     momentum: float = Field(0.0, ge=0, lt=1, strict=True, description="of SGD")
@@ -129,15 +129,13 @@ class Config(BaseModel):
 def resolve(given: Mapping[str, Any]) -> Config:
     """Return the config that these settings ask for, or one error with everything wrong in them."""
     known = [*Config.model_fields]
-    problems = [
-        f"unknown key {key!r}{_hint(key, known)}" for key in given if key not in known
-    ]
+    problems = [f"unknown key {key!r}{_hint(key, known)}" for key in given if key not in known]
     raw = {key: value for key, value in given.items() if key in known}
     config = None
     try:
         config = Config(**_with_method(raw))
     except ValidationError as error:
-        problems += [_sentence(e) for e in error.errors()]  # type: ignore[arg-type]
+        problems += [_sentence(e) for e in error.errors()]
     if config is not None:
         problems += _contradictions(config)
     if problems or config is None:

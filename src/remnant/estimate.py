@@ -49,7 +49,8 @@ def seconds_per_step(config: Config, stream: Stream, phase: Phase, steps: int) -
     learner, task = make_the_learner(config, stream), stream.tasks[0]
     learner.method = replace(learner.method, schedule=Only(phase))
     fill(learner.memory, task, len(stream.spec.classes))
-    times, last = [], time.perf_counter()
+    times: list[float] = []
+    last = time.perf_counter()
     for event in learner.learn(task):
         now = time.perf_counter()
         if not isinstance(event, StepDone) or len(times) == steps:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import torch
+
 from remnant.config import Config
 from remnant.data import load, subset
 from remnant.learner import ReplayLearner
@@ -9,8 +11,6 @@ from remnant.memory import Memory
 from remnant.nets import build
 from remnant.rng import Generators, derive, numpy_generator
 from remnant.stream import Stream, class_order, make_stream
-
-import torch
 
 
 def make_the_stream(config: Config, data_dir: Path | None) -> Stream:

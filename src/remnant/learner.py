@@ -38,7 +38,7 @@ class Training:
     def rate(self, epoch: int) -> float:
         """Return the learning rate of an epoch: a function of it, so that no rollback disturbs it."""
         drops = sum(epoch >= round(share * self.epochs) for share in self.lr_drops)
-        return self.lr / 10**drops
+        return self.lr / float(10**drops)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +88,7 @@ class ReplayLearner:
             for rows in batches[self.step :]:  # line 3
                 loss = self._step(task.take(rows), phase)
                 self.step += 1
-                yield StepDone(
-                    task.number, self.epoch, self.step, len(batches), phase, loss, len(rows)
-                )
+                yield StepDone(task.number, self.epoch, self.step, len(batches), phase, loss, len(rows))
             yield EpochDone(task.number, self.epoch, phase)
             self._end_epoch(phase)
 
@@ -121,11 +119,9 @@ class ReplayLearner:
         replays = Phase.REPLAY in phase and len(self.memory) > 0
         x = self.view.augmented(batch.x, self.rng.augment)
         self.net.train()
-        outcome = self.method.objective(
-            self.net, x, batch.y, self._draw if replays else None, self.seen
-        )
+        outcome = self.method.objective(self.net, x, batch.y, self._draw if replays else None, self.seen)
         self.optimizer.zero_grad()
-        outcome.loss.backward()  # type: ignore[no-untyped-call]
+        outcome.loss.backward()
         self.optimizer.step()  # lines 6 and 8
         if admitted is not None:
             logits = outcome.logits[admitted.positions]

@@ -1,6 +1,6 @@
 """What the verb `list` shows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -45,7 +45,7 @@ def rows(what: str) -> Rows:
         return ((name, text.splitlines()[0].lstrip("# ")) for name, text in recipes().items())
     if what == "settings":
         return settings()
-    registry = {"nets": NETS, "noises": NOISES}[what]
+    registry: Mapping[str, object] = {"nets": NETS, "noises": NOISES}[what]  # type: ignore[assignment]
     return ((component.short(registry, value), first_line(value)) for value in registry.values())
 
 

@@ -26,7 +26,11 @@ class Memory:
     """Rows with their observed labels, and what is known of each: task, loss, logits."""
 
     def __init__(
-        self, capacity: int, shape: tuple[int, ...], dtype: torch.dtype = torch.uint8, logits: int = 0
+        self,
+        capacity: int,
+        shape: tuple[int, ...],
+        dtype: torch.dtype = torch.uint8,
+        logits: int = 0,
     ) -> None:
         self.capacity = capacity
         self.size = 0

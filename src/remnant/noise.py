@@ -41,9 +41,7 @@ def symmetric(y: Labels, rate: float, classes: int, rng: np.random.Generator) ->
     return flip(y, rate, others, rng)
 
 
-def pair_flip(
-    y: Labels, rate: float, targets: Mapping[int, int], rng: np.random.Generator
-) -> Labels:
+def pair_flip(y: Labels, rate: float, targets: Mapping[int, int], rng: np.random.Generator) -> Labels:
     """Change labels of class c to `targets[c]`; classes without a target stay."""
     return flip(y, rate, {label: [target] for label, target in targets.items()}, rng)
 
@@ -54,7 +52,7 @@ def next_in_group(groups: Sequence[int]) -> dict[int, int]:
     >>> next_in_group([0, 1, 0, 1, 0])
     {0: 2, 2: 4, 4: 0, 1: 3, 3: 1}
     """
-    targets = {}
+    targets: dict[int, int] = {}
     for group in dict.fromkeys(groups):
         members = [label for label, g in enumerate(groups) if g == group]
         targets |= dict(zip(members, members[1:] + members[:1], strict=True))

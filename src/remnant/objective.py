@@ -32,9 +32,7 @@ class Objective(Protocol):
         """Whether the memory must keep the logits of its rows."""
         ...
 
-    def __call__(
-        self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor
-    ) -> Outcome:
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor) -> Outcome:
         """Evaluate on stream rows x with observed labels y; `seen` marks classes met so far, (C,)."""
         ...
 
@@ -53,9 +51,7 @@ class CrossEntropy:
         """Return plain cross-entropy."""
         return F.cross_entropy(logits, y, reduction="none")
 
-    def __call__(
-        self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor
-    ) -> Outcome:
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor) -> Outcome:
         """Evaluate the objective."""
         logits = net(x)
         loss = self.row_loss(logits, y, seen).mean()
@@ -99,9 +95,7 @@ class DarkReplay(CrossEntropy):
         if self.alpha < 0 or self.beta < 0:
             raise ValueError(f"alpha and beta are weights >= 0, got {self.alpha} and {self.beta}")
 
-    def __call__(
-        self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor
-    ) -> Outcome:
+    def __call__(self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor) -> Outcome:
         """Evaluate the objective; a term of weight 0 costs no forward."""
         logits = net(x)
         loss = self.row_loss(logits, y, seen).mean()

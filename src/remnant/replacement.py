@@ -67,12 +67,13 @@ def pick(weight: Tensor, uniform: float) -> int:
     >>> [pick(torch.tensor([1.0, 2.0, 5.0]), u) for u in (0.12, 0.13, 0.37, 0.38)]
     [0, 1, 1, 2]
     """
-    weight = weight.double()
-    total = weight.sum()
+    cumulative = weight.double().cumsum(0)
+    total = cumulative[-1]
     if total <= 0:
         return int(uniform * len(weight))
-    position = torch.searchsorted(weight.cumsum(0), uniform * total, right=True)
-    return min(int(position), len(weight) - 1)
+    # Below the total, so that no rounding can choose a last weight of zero.
+    height = min(uniform * total, total.nextafter(torch.zeros_like(total)))
+    return int(torch.searchsorted(cumulative, height, right=True))
 
 
 def uniform_victim(draft: Draft, group: float, victim: float) -> int:
@@ -92,7 +93,7 @@ def asymmetric_victim(draft: Draft, group: float, victim: float) -> int:
     leave and hard ones stay): -L, moved up so that it can be normalised.
     """
     is_current = draft.is_current[: draft.size]
-    chooses_current = group * draft.size < is_current.sum()
+    chooses_current = group * draft.size < int(is_current.sum())
     slots = torch.nonzero(is_current if chooses_current else ~is_current).flatten()
     loss = draft.losses(slots)
     return int(slots[pick(loss if chooses_current else loss.max() - loss, victim)])

@@ -101,9 +101,7 @@ def git_commit() -> str | None:
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     here = Path(__file__).parent
     try:
-        done = subprocess.run(
-            command, cwd=here, capture_output=True, text=True, timeout=10, check=True
-        )
+        done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

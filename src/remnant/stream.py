@@ -6,6 +6,7 @@ arrival.
 """
 
 import hashlib
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -97,12 +98,12 @@ def class_order(kind: str | Sequence[int], spec: Spec, rng: np.random.Generator)
                 "Use 'native', 'random' or a list of class numbers."
             )
         return sorted(classes, key=lambda c: (spec.superclass[c], c))
-    order = list(kind)
-    if sorted(map(str, order)) != sorted(map(str, classes)):
+    order = [int(c) for c in kind]
+    if sorted(order) != classes:
         raise RemnantError(
             f"class_order: expected each of the classes 0 to {len(classes) - 1} once, got {order}."
         )
-    return [int(c) for c in order]
+    return order
 
 
 def split_evenly(classes: int, tasks: int) -> list[int]:
@@ -142,7 +143,7 @@ def make_stream(
     arrival[list(order)] = np.arange(len(order))
     y, test_y = torch.from_numpy(arrival[observed]), torch.from_numpy(arrival[data.test_y])
     edges = np.cumsum([0, *sizes])
-    groups = [tuple(range(a, b)) for a, b in zip(edges, edges[1:], strict=False)]
+    groups = [tuple(range(a, b)) for a, b in itertools.pairwise(edges)]
     held_out = _held_out(y, validation, rng)
     tasks, tests = [], []
     for number, classes in enumerate(groups):

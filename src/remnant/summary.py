@@ -44,8 +44,16 @@ def accuracies(result: dict[str, Any]) -> Table:
 def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Return each figure as name, value, meaning."""
     rows = [
-        ("final average accuracy", f"{result['faa']:.1f} %", f"over tasks, on the {result['tested_on']}"),
-        ("final forgetting", f"{result['ff']:.1f}", "points lost since the best moment; lower is better"),
+        (
+            "final average accuracy",
+            f"{result['faa']:.1f} %",
+            f"over tasks, on the {result['tested_on']}",
+        ),
+        (
+            "final forgetting",
+            f"{result['ff']:.1f}",
+            "points lost since the best moment; lower is better",
+        ),
     ]
     memory = result["memory"]
     if memory and memory["size"]:

@@ -26,9 +26,7 @@ class Server:
     url: str = ""
     asked: list[str] = field(default_factory=list)
 
-    def publish(
-        self, name: str, content: bytes, *files: str, folder: str | None = None
-    ) -> Download:
+    def publish(self, name: str, content: bytes, *files: str, folder: str | None = None) -> Download:
         (self.folder / name).write_bytes(content)
         return Download(f"{self.url}/{name}", md5(content), files, folder)
 

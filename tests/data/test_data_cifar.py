@@ -110,9 +110,7 @@ def test_cifar10_classes_are_mistaken_for_the_one_they_resemble() -> None:
 def test_a_superclass_that_contradicts_the_fine_label_is_refused(tmp_path: Path) -> None:
     contents = hundred([0, 1, 2, 3], [4, 1, 14, 9])
     files = write(tmp_path / "cifar-100-python", CIFAR100_FILES, contents)
-    with pytest.raises(
-        RemnantError, match=r"train: row 3 is a bear, expected superclass 8, found 9"
-    ):
+    with pytest.raises(RemnantError, match=r"train: row 3 is a bear, expected superclass 8, found 9"):
         load_cifar100(tmp_path, files=files)
 
 
@@ -183,9 +181,7 @@ def test_a_changed_file_is_refused_before_it_is_opened(tmp_path: Path) -> None:
     files = write(folder, CIFAR10_FILES, ten())
     trace = tmp_path / "trace"
     (folder / "data_batch_3").write_bytes(b"cos\nsystem\n(S'touch %s'\ntR." % bytes(trace))
-    with pytest.raises(
-        RemnantError, match=r"data_batch_3: expected md5 \w+, found \w+ \(\d+ bytes"
-    ):
+    with pytest.raises(RemnantError, match=r"data_batch_3: expected md5 \w+, found \w+ \(\d+ bytes"):
         load_cifar10(tmp_path, files)
     assert not trace.exists()
 

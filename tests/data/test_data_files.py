@@ -68,9 +68,7 @@ def test_a_named_folder_is_never_filled_by_a_load(
     assert server.asked == []
 
 
-def test_a_changed_file_is_refused_with_both_hashes_and_its_size(
-    toy: Published, tmp_path: Path
-) -> None:
+def test_a_changed_file_is_refused_with_both_hashes_and_its_size(toy: Published, tmp_path: Path) -> None:
     put(tmp_path / "toy-py", a=A[:-1], b=B)
     with pytest.raises(RemnantError) as error:
         read(ready(toy, tmp_path), "a")
@@ -116,9 +114,7 @@ def test_a_damaged_cache_is_reported_and_get_mends_it(toy: Published, cache: Pat
     assert read(ready(toy, None), "a") == A
 
 
-def test_get_replaces_the_wrong_file_and_leaves_the_right_one(
-    toy: Published, tmp_path: Path
-) -> None:
+def test_get_replaces_the_wrong_file_and_leaves_the_right_one(toy: Published, tmp_path: Path) -> None:
     folder = put(tmp_path / "toy-py", a=b"damaged", b=B)
     before = (folder / "b").stat()
     assert get(toy, tmp_path) == f"toy: downloaded a to {folder}"
@@ -126,9 +122,7 @@ def test_get_replaces_the_wrong_file_and_leaves_the_right_one(
     assert (folder / "b").stat().st_ino == before.st_ino
 
 
-def test_get_says_so_when_nothing_is_to_be_done(
-    toy: Published, server: Server, tmp_path: Path
-) -> None:
+def test_get_says_so_when_nothing_is_to_be_done(toy: Published, server: Server, tmp_path: Path) -> None:
     folder = put(tmp_path / "toy-py", a=A, b=B)
     expected = f"toy: all 2 files in {folder} are as published; nothing to download"
     assert get(toy, tmp_path) == expected
@@ -141,9 +135,7 @@ def test_downloaded_files_can_be_read_by_everyone(server: Server, tmp_path: Path
     assert (tmp_path / "toy" / "a").stat().st_mode & 0o777 == 0o644
 
 
-def test_files_published_one_by_one_are_downloaded_one_by_one(
-    server: Server, tmp_path: Path
-) -> None:
+def test_files_published_one_by_one_are_downloaded_one_by_one(server: Server, tmp_path: Path) -> None:
     a, b = gzip.compress(A), gzip.compress(B)
     downloads = (server.publish("a.gz", a, "a.gz"), server.publish("b.gz", b, "b.gz"))
     files = Published("toy", {"a.gz": md5(A), "b.gz": md5(B)}, downloads, ("toy", "."))
@@ -162,9 +154,7 @@ def test_what_the_operating_system_holds_is_not_downloaded(
     assert server.asked == []
 
 
-def test_a_named_folder_hides_what_the_operating_system_holds(
-    toy: Published, tmp_path: Path
-) -> None:
+def test_a_named_folder_hides_what_the_operating_system_holds(toy: Published, tmp_path: Path) -> None:
     toy = replace(toy, installed=put(tmp_path / "system", a=A, b=B))
     assert locate(toy, tmp_path / "mine").path == tmp_path / "mine" / "toy-py"
 
@@ -185,9 +175,7 @@ def test_a_download_with_a_wrong_hash_leaves_everything_as_it_was(
 ) -> None:
     folder = put(tmp_path / "toy-py", a=b"damaged")
     (server.folder / "toy.tar.gz").write_bytes(tar(a=b"other", b=B))
-    with pytest.raises(
-        RemnantError, match=r"toy\.tar\.gz did not send what was published"
-    ) as error:
+    with pytest.raises(RemnantError, match=r"toy\.tar\.gz did not send what was published") as error:
         get(toy, tmp_path)
     assert toy.downloads[0].md5 in str(error.value)
     assert visible(folder) == {"a": b"damaged"}

@@ -34,9 +34,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(use: object, tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100", "cifar100-coarse", "fashion-mnist"])
-def test_loading_from_a_folder_without_the_files_says_how_to_get_them(
-    name: str, tmp_path: Path
-) -> None:
+def test_loading_from_a_folder_without_the_files_says_how_to_get_them(name: str, tmp_path: Path) -> None:
     with pytest.raises(RemnantError, match="expected a file, found nothing") as error:
         load(name, tmp_path)
     files = DATA[name].files

@@ -82,9 +82,7 @@ def entry(name: str) -> Entry:
     """Return the data set of this name."""
     if name not in DATA:
         known = ", ".join(DATA)
-        raise RemnantError(
-            f"unknown data set {name!r}, expected one of {known}{nearest(name, DATA)}"
-        )
+        raise RemnantError(f"unknown data set {name!r}, expected one of {known}{nearest(name, DATA)}")
     return DATA[name]
 
 

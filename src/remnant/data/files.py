@@ -36,9 +36,7 @@ class Published:
     name: str  # as in `remnant data get NAME`
     md5: Mapping[str, str]  # file name -> md5 of its content, of the unzipped content for *.gz
     downloads: tuple[Download, ...]
-    places: tuple[
-        str, ...
-    ]  # folders below a data folder that may hold them; new files go to the first
+    places: tuple[str, ...]  # folders below a data folder that may hold them; new files go to the first
     installed: Path | None = None  # where a package of the operating system puts them
 
 
@@ -160,9 +158,7 @@ def _read(path: Path, md5: str) -> bytes:
     except FileNotFoundError as error:
         raise _MismatchError("expected a file, found nothing") from error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise _MismatchError(
-            f"{expected}, found {len(raw):,} bytes of broken gzip ({error})"
-        ) from error
+        raise _MismatchError(f"{expected}, found {len(raw):,} bytes of broken gzip ({error})") from error
     except OSError as error:
         raise _MismatchError(f"expected a readable file, found: {error.strerror}") from error
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
