@@ -1,7 +1,7 @@
 """A table of methods over seeds, mean +- standard error, from runs that are made where they are missing.
 
-With --grid the learning rate of each method is chosen first, by the mean accuracy on a fifth of the noisy
-training rows held out of training (labels as observed); the test set plays no part in it.
+With --grid the learning rate of each method is chosen first, by the mean accuracy on a fifth of the
+noisy training rows, held out of training (labels as observed); the test set plays no part in it.
 
     python bench/table.py digits --methods er er-ace aer-abs --seeds 0 1 2 3 4 --grid 0.03 0.1 0.3
     python bench/table.py cifar10-small --methods er aer-abs --seeds 0 1 --data-dir ~/data --workers 2
@@ -51,8 +51,8 @@ def row(method: str, rate: str, results: list[dict[str, Any]]) -> str:
     apart = "  ".join(f"{p} {mean([separation(r, p) for r in results]):.3f}" for p in phases)
     minutes = mean([r["seconds"] for r in results]) / 60
     return (
-        f"| {method} | {rate} | {cell(faa)} | {cell(ff)} | {cell(purity) if purity else '-'} | {apart} | "
-        f"{minutes:.1f} | {', '.join(f'{v:.1f}' for v in faa)} |"
+        f"| {method} | {rate} | {cell(faa)} | {cell(ff)} | {cell(purity) if purity else '-'} "
+        f"| {apart} | {minutes:.1f} | {', '.join(f'{v:.1f}' for v in faa)} |"
     )
 
 
@@ -73,7 +73,7 @@ def main() -> None:
         return args.recipe, settings, args.out, args.data_dir
 
     with ProcessPoolExecutor(args.workers, mp_context=get_context("spawn")) as pool:
-        rates = {method: "" for method in args.methods}
+        rates = dict.fromkeys(args.methods, "")
         tried = [(m, lr) for m in args.methods for lr in args.grid]
         trials = [job(m, seed, f"lr={lr}", VALIDATION) for m, lr in tried for seed in args.seeds]
         found = [r["faa"] for r in pool.map(one, trials)]

@@ -49,7 +49,7 @@ def run(
     out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
     data_dir: DataDir = None,
     save_every: Annotated[
-        float, typer.Option(min=0, help="Seconds between checkpoints, at least.")
+        float, typer.Option(min=0, help="Seconds between checkpoints; 0: every step.")
     ] = 10.0,
     force: Annotated[bool, typer.Option("--force", help="Start over; forget what is there.")] = False,
     dry_run: Annotated[

@@ -38,13 +38,11 @@ def describe(registry: Mapping[str, T], component: T) -> dict[str, Plain]:
 
 
 def short(registry: Mapping[str, T], component: T) -> str:
-    """Return a component as `name:value`, with the first setting only."""
+    """Return a component as `name:value`: the first setting only, and not if it is a switch."""
     name, *values = describe(registry, component).values()
-    return f"{name}:{values[0]:g}" if values and isinstance(values[0], float) else _join(name, values)
-
-
-def _join(name: Plain, values: list[Plain]) -> str:
-    return f"{name}:{values[0]}" if values else str(name)
+    if not values or isinstance(values[0], bool):
+        return str(name)
+    return f"{name}:{values[0]:g}" if isinstance(values[0], float) else f"{name}:{values[0]}"
 
 
 def as_table(registry: Mapping[str, T], value: str | Mapping[str, Any]) -> dict[str, Any]:

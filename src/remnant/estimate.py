@@ -49,6 +49,8 @@ def seconds_per_step(config: Config, stream: Stream, phase: Phase, steps: int) -
     learner, task = make_the_learner(config, stream), stream.tasks[0]
     learner.method = replace(learner.method, schedule=Only(phase))
     fill(learner.memory, task, len(stream.spec.classes))
+    # As many candidates as half of the first task brings: that is how rarely one is accepted.
+    learner.memory.candidates = learner.method.insertion.count(len(task)) * config.epochs // 2
     times: list[float] = []
     last = time.perf_counter()
     for event in learner.learn(task):

@@ -31,7 +31,7 @@ class Options:
     out: Path = Path("runs")
     data_dir: Path | None = None
     force: bool = False  # start over
-    save_every: float = 10.0  # seconds between checkpoints; each task's end has one too
+    save_every: float = 10.0  # seconds between checkpoints; 0: every step
 
 
 def run(config: Config, options: Options, screen: Screen) -> Path:
@@ -186,8 +186,9 @@ class Run:
         return Plan(len(self.stream.tasks), epochs, steps, self.history.steps)
 
     def _is_due(self) -> bool:
-        # A large state on a slow disk is saved less often: at most a twentieth of the time.
-        pause = max(self.options.save_every, 20 * self.save_cost)
+        every = self.options.save_every
+        # A large state on a slow disk is saved less often: it may take a twentieth of the time.
+        pause = max(every, 20 * self.save_cost) if every else 0.0
         return time.monotonic() - self.saved_at >= pause
 
     def _save(self) -> Path:

@@ -1,0 +1,87 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TINY = ["per_class=12", "net=small:4", "epochs=2", "buffer=20", "batch=8"]
+
+
+def remnant(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "remnant", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_last_line_printed_is_the_run_folder(tmp_path: Path) -> None:
+    done = remnant("run", *TINY, cwd=tmp_path)
+    assert done.returncode == 0
+    folder = tmp_path / done.stdout.splitlines()[-1]
+    assert json.loads((folder / "result.json").read_text())["finished"]
+    for words in ("final average accuracy", "memory purity", "wrong labels stored", "Try next"):
+        assert words in done.stdout
+    assert "task 5/5  epoch  2/2  learn" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_quiet_prints_the_folder_and_nothing_else(tmp_path: Path) -> None:
+    done = remnant("run", "--quiet", "--method", "finetune", *TINY, cwd=tmp_path)
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+def test_a_dry_run_prints_a_plan_and_leaves_nothing(tmp_path: Path) -> None:
+    done = remnant("run", "--dry-run", *TINY, cwd=tmp_path)
+    assert done.returncode == 0
+    for words in ("# time", "# memory", "# steps", "40.0 % of the labels are wrong"):
+        assert words in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "--method", "aer-sba"], "did you mean 'aer-abs'"),
+        (["run", "digit"], "did you mean 'digits'"),
+        (["run", "lr=fast", "epochs=0"], "epochs:"),
+        (["run", "a", "b"], "expected one recipe"),
+        (["run", "cifar10", "--data-dir", "nowhere"], "remnant data get cifar10"),
+        (["run", "--noise", "file:nowhere.npy"], "nowhere.npy"),
+        (["list", "method"], "expected one of methods"),
+        (["data", "check", "cifar"], "did you mean"),
+    ],
+)
+def test_a_users_mistake_is_a_message_and_not_a_traceback(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    done = remnant(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_needs_no_torch() -> None:
+    code = "import sys, remnant.cli; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["--help"], ["run", "--help"], ["list", "--help"], ["data", "--help"]]
+)
+def test_every_verb_has_help(tmp_path: Path, words: list[str]) -> None:
+    done = remnant(*words, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "remnant" in done.stdout
+
+
+def test_list_shows_everything_there_is(tmp_path: Path) -> None:
+    out = remnant("list", cwd=tmp_path).stdout
+    for words in ("aer-abs-noace", "cifar100-coarse", "resnet34:64", "superclass-random", "digits"):
+        assert words in out
+
+
+def test_list_settings_names_the_settings_of_components(tmp_path: Path) -> None:
+    out = remnant("list", "settings", cwd=tmp_path).stdout
+    for words in ("insertion.alpha = 0.75", "schedule.period = 2", "scoring.refresh_every", "seed = 0"):
+        assert words in out

@@ -1,0 +1,171 @@
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remnant import recipe
+from remnant.config import CHOICES, Config, resolve
+from remnant.errors import RemnantError
+from remnant.insertion import LowestLoss
+from remnant.methods import AER_ABS, METHODS
+from remnant.noise import Symmetric
+from remnant.replacement import Reservoir, loss_aware_victim
+from remnant.schedule import Alternate, Always
+
+
+def problems(**given: Any) -> str:  # noqa: ANN401
+    with pytest.raises(RemnantError) as caught:
+        resolve(given)
+    return str(caught.value)
+
+
+def changed(*changes: str) -> Config:
+    return resolve(recipe.apply(recipe.read("digits"), changes))
+
+
+def test_the_default_is_the_papers_method_on_digits() -> None:
+    config = resolve({})
+    assert config.the_method() == AER_ABS
+    assert config.noise == Symmetric(0.4)
+    assert (config.data, config.buffer, config.sizes()) == ("digits", 100, [2, 2, 2, 2, 2])
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_by_name_is_that_value(name: str) -> None:
+    assert resolve({"method": name}).the_method() == METHODS[name]
+
+
+def test_any_choice_of_a_method_can_be_replaced() -> None:
+    config = changed("replacement=lass", "schedule=always")
+    assert config.replacement == Reservoir(loss_aware_victim)
+    assert config.schedule == Always()
+    assert config.insertion == AER_ABS.insertion
+
+
+def test_a_dotted_key_changes_one_setting_of_the_methods_own_choice() -> None:
+    config = changed("insertion.alpha=0.5", "schedule.period=4", "scoring.refresh_every=1")
+    assert config.insertion == LowestLoss(0.5)
+    assert config.schedule == Alternate(4)
+    assert config.scoring.refresh_every == 1
+
+
+def test_a_dotted_key_after_a_name_belongs_to_that_name() -> None:
+    assert changed("schedule=alternate", "schedule.period=3").schedule == Alternate(3)
+
+
+def test_later_settings_win() -> None:
+    assert changed("lr=0.5", "lr=0.25").lr == 0.25
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"insertion": {"alpha": 75}}, "for 75 % write 0.75"),
+        ({"buffer": 0}, "aer-abs needs a memory of at least 1 row, got 0"),
+        ({"epochs": 1}, "would never write"),
+        ({"tasks": 3}, "--set split=[3,3,4]"),
+        ({"noise": "symmetric:1.2"}, "share in [0, 1], got 1.2"),
+        ({"noise": "symmetric:40"}, "for 40 % write 0.4"),
+        ({"epoch": 3}, "unknown key 'epoch'; did you mean 'epochs'?"),
+        ({"alpha": 0.5}, "did you mean objective.alpha or insertion.alpha?"),
+        ({"refresh_every": 1}, "did you mean scoring.refresh_every?"),
+        ({"method": "aer_abs"}, "did you mean 'aer-abs'?"),
+        ({"data": "cifar"}, "did you mean 'cifar10'?"),
+        ({"net": "resnet81"}, "did you mean 'resnet18'?"),
+        ({"replacement": "ABS"}, "Known: reservoir, lass, abs"),
+        ({"lr": -1.0}, "greater than 0"),
+        ({"lr": "fast"}, "lr: "),
+        ({"epochs": 2.5}, "epochs: "),
+        ({"epochs": True}, "epochs: "),
+        ({"seed": -1}, "seed: "),
+        ({"batch": 1}, "batch: "),
+        ({"validation": 1.5}, "validation: "),
+        ({"split": [2, 2]}, "add up to the 10 of digits, got [2, 2] (4)"),
+        ({"split": [11, -1]}, "add up to"),
+        ({"class_order": "alphabetic"}, "class_order: "),
+        ({"lr_drops": [70.0]}, "shares between 0 and 1"),
+        ({"noise": 0.4}, "unknown noise 0.4"),
+        ({"name": "a/b"}, "name: "),
+    ],
+)
+def test_a_mistake_is_named_with_what_to_do(given: dict[str, Any], words: str) -> None:
+    assert words in problems(**given)
+
+
+def test_all_problems_are_listed_at_once() -> None:
+    text = problems(epoch=3, lr=-1.0, method="aerabs", noise="symmetric:1.2", net="small:0")
+    for words in ("'epoch'", "lr:", "'aer-abs'", "noise:", "net:"):
+        assert words in text
+    assert text.count("  - ") == 5
+
+
+def test_contradictions_between_settings_are_listed_together() -> None:
+    text = problems(buffer=0, epochs=1, tasks=3)
+    assert text.count("  - ") == 3
+
+
+def test_finetuning_needs_no_buffer_and_one_epoch_is_enough() -> None:
+    config = resolve({"method": "finetune", "buffer": 0, "epochs": 1})
+    assert not config.the_method().uses_memory(config.epochs)
+
+
+def test_one_epoch_is_enough_for_plain_replay() -> None:
+    resolve({"method": "er", "epochs": 1})
+
+
+def test_tasks_of_unequal_size_are_given_by_split() -> None:
+    assert resolve({"split": [4, 3, 3]}).sizes() == [4, 3, 3]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_config_written_as_toml_is_the_same_config(name: str) -> None:
+    config = resolve({"method": name, "lr": 0.05, "split": [4, 6], "class_order": "random"})
+    again = resolve(tomllib.loads(config.toml()))
+    assert again == config
+    assert again.run_id("x") == config.run_id("x")
+
+
+def test_the_written_config_holds_every_choice() -> None:
+    table = tomllib.loads(resolve({}).toml())
+    assert set(CHOICES) <= table.keys()
+    assert table["schedule"] == {"name": "alternate", "period": 2}
+
+
+def test_the_run_id_names_the_run_and_follows_config_and_data() -> None:
+    config = resolve({})
+    assert config.run_id("data").startswith("digits-aer-abs-symmetric-0.4-s0-")
+    others = [
+        resolve({"lr": 0.2}).run_id("data"),
+        config.run_id("other"),
+        resolve({"threads": 2}).run_id("data"),
+    ]
+    assert len({config.run_id("data"), *others}) == 4
+
+
+def test_every_recipe_of_the_package_resolves() -> None:
+    names = recipe.recipes()
+    assert {"digits", "cifar10", "cifar10-small", "cifar100", "fashion"} <= names.keys()
+    for name in names:
+        assert resolve(recipe.read(name)).name == name
+
+
+def test_an_unknown_recipe_is_answered_with_the_nearest() -> None:
+    with pytest.raises(RemnantError, match="did you mean 'digits'"):
+        recipe.read("digit")
+
+
+def test_a_recipe_that_is_no_toml_names_the_place(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("lr = = 3")
+    with pytest.raises(RemnantError, match=r"mine\.toml: expected TOML"):
+        recipe.read(str(tmp_path / "mine.toml"))
+
+
+def test_a_users_recipe_is_named_after_its_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("lr = 0.3")
+    assert resolve(recipe.read(str(tmp_path / "mine.toml"))).name == "mine"
+
+
+def test_a_setting_without_a_value_is_refused() -> None:
+    with pytest.raises(RemnantError, match="expected key=value, got 'lr'"):
+        recipe.apply({}, ["lr"])

@@ -1,0 +1,156 @@
+"""Real SIGKILL at any moment: the same command must end with the same bytes."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import tiny_config
+from rich.console import Console
+from test_runner import RunIn, assert_identical
+
+from remnant.config import Config
+from remnant.progress import Quiet
+from remnant.runner import Options, Run, run
+
+CALLS = [f"{call} {when}" for call in ("fsync", "replace", "unlink") for when in ("before", "after")]
+
+
+def in_a_child(work: Callable[[], object]) -> int:
+    """Do something in a forked process; return the signal that ended it, 0 if none did."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def deadly(function: Callable[..., Any], count: Iterator[int], when: str) -> Callable[..., Any]:
+    """A function during whose n-th call the process is killed, before or after it does its work."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        last = next(count) == 0
+        if last and when == "before":
+            die()
+        done = function(*args, **kwargs)
+        if last:
+            die()
+        return done
+
+    return call
+
+
+def run_to_death(config: Config, out: Path, call: str, nth: int) -> int:
+    name, when = call.split()
+
+    def work() -> None:
+        count = iter(range(nth, -1, -1))
+        endless = iter(lambda: next(count, 1), None)
+        setattr(os, name, deadly(getattr(os, name), endless, when))  # type: ignore[arg-type]
+        run(config, Options(out=out, save_every=0), Quiet(Console(stderr=True)))
+
+    return in_a_child(work)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_killed_at_every_call_that_makes_a_checkpoint_last(
+    run_in: RunIn, tmp_path: Path, call: str
+) -> None:
+    config = tiny_config(epochs=2, tasks=2)
+    whole = run_in(config, "whole")
+    # The first calls write config.toml and metrics.jsonl; the rest are those of successive checkpoints.
+    for nth in range(10):
+        out = tmp_path / f"cut-{nth}"
+        assert run_to_death(config, out, call, nth) == signal.SIGKILL
+        assert_identical(whole, run(config, Options(out=out), Quiet(Console(stderr=True))))
+        assert not list(out.rglob("*.part"))
+
+
+@pytest.mark.parametrize("method", ["aer-abs", "der++-aer-abs", "er-ace"])
+def test_killed_at_random_steps_and_continued_each_time(
+    run_in: RunIn, tmp_path: Path, method: str
+) -> None:
+    config, rng = tiny_config(method=method), random.Random(method)
+    whole, out = run_in(config, "whole"), tmp_path / "cut"
+    for kill in range(4):
+        steps = rng.randint(2, 30)
+
+        def work(steps: int = steps) -> None:
+            class Kill(Quiet):
+                left = steps
+
+                def step(self, event: object, purity: float | None) -> None:
+                    self.left -= 1
+                    if not self.left:
+                        die()
+
+            run(config, Options(out=out, save_every=0), Kill(Console(stderr=True)))
+
+        assert in_a_child(work) in (0, signal.SIGKILL), kill
+    assert_identical(whole, run(config, Options(out=out), Quiet(Console(stderr=True))))
+
+
+PROBE = """
+import sys, time
+from remnant import runner
+count = runner.Run._count
+def probe(self, event, seconds):
+    count(self, event, seconds)
+    print(time.monotonic(), self.history.steps, file=sys.stderr, flush=True)
+runner.Run._count = probe
+from remnant.cli import main
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["aer-abs", "er-ace", "der++-aer-abs"])
+def test_ten_sigkills_of_the_command_line_each_continued_to_the_same_end(
+    tmp_path: Path, method: str
+) -> None:
+    rng, pause = random.Random(f"kill {method}"), 0.5
+    words = ["run", "digits", "--method", method, "epochs=10", "--save-every", str(pause)]
+    command = [sys.executable, "-c", PROBE, *words, "--out"]
+    whole = subprocess.run([*command, tmp_path / "whole"], capture_output=True, text=True, check=True)
+    seconds = [float(line.split()[0]) for line in whole.stderr.splitlines()]
+    length, folder = seconds[-1] - seconds[0], Path(whole.stdout.splitlines()[-1])
+    for kill in range(10):
+        out = tmp_path / f"cut-{kill}"
+        log = tmp_path / f"log-{kill}"
+        with log.open("w") as stderr:
+            process = subprocess.Popen([*command, out], stdout=subprocess.DEVNULL, stderr=stderr)
+            while not log.read_text():
+                time.sleep(0.02)
+            time.sleep(rng.uniform(2 * pause, 0.9 * length))
+            process.kill()
+            killed_at = time.monotonic()
+            assert process.wait() == -signal.SIGKILL
+        done = subprocess.run([*command, out], capture_output=True, text=True, check=True)
+        found = re.search(r"going on after step (\d+)", done.stdout)
+        assert found, done.stdout
+        saved = int(found[1])
+        steps = [line.split() for line in log.read_text().splitlines() if len(line.split()) == 2]
+        at = {int(step): float(moment) for moment, step in steps}
+        assert 0 < saved <= max(at)
+        # Not more is repeated than an interval, the checkpoint's own time, and a step.
+        assert killed_at - at[saved] < pause + 1.0
+        print(f"{method}: killed after step {max(at)}, went on after {saved}")
+        assert_identical(folder, Path(done.stdout.splitlines()[-1]))
+
+
+def test_the_probe_of_the_slow_test_watches_a_method_that_exists() -> None:
+    assert callable(Run._count)
