@@ -44,14 +44,14 @@ def made_stream() -> Stream:
     return make_stream(data, data.y, range(10), [5, 5], 0.0, rng)
 
 
-def bare_step() -> Callable[[], None]:
-    net = build(NETS["resnet18"], DATA["cifar10"].spec, seed=0)
+def bare_step(memory_format: torch.memory_format, passes: int = 1) -> Callable[[], None]:
+    net = build(NETS["resnet18"], DATA["cifar10"].spec, seed=0).to(memory_format=memory_format)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.03)
-    x, y = torch.randn(BATCH, 3, 32, 32), torch.randint(10, (BATCH,))
+    batches = [(torch.randn(BATCH, 3, 32, 32), torch.randint(10, (BATCH,))) for _ in range(passes)]
 
     def step() -> None:
         optimizer.zero_grad()
-        F.cross_entropy(net(x), y).backward()
+        torch.stack([F.cross_entropy(net(x), y) for x, y in batches]).sum().backward()
         optimizer.step()
 
     return step
@@ -77,6 +77,12 @@ def steps_of(learner: ReplayLearner, stream: Stream) -> Callable[[], None]:
     return step
 
 
+def timed(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
 def acceptance() -> float:
     """Probability that one or more of the 8 candidates of a batch are accepted."""
     return 1 - math.prod(1 - CAPACITY / n for n in range(SEEN + 1, SEEN + 9))
@@ -100,30 +106,34 @@ def main() -> None:
         stream = made_stream()
         forgetting = learner_in(Phase.FORGET, stream)
         work = {
-            "bare step": bare_step(),
+            "bare step, channels_last": bare_step(torch.channels_last),
+            "two bare passes, one SGD step, ditto": bare_step(torch.channels_last, passes=2),
             "learning step": steps_of(learner_in(Phase.LEARN, stream), stream),
             "forgetting step, nobody accepted": steps_of(forgetting, stream),
             "un-augmented forward of the batch": lambda: forgetting.predict(forgetting.memory.x[:BATCH]),
             "scoring the whole memory": lambda: forgetting.predict(forgetting.memory.x),
         }
-        times: dict[str, list[float]] = {name: [] for name in work}
-        for _ in range(args.rounds):  # in turns, so that a slow moment hits all alike
-            for name, step in work.items():
-                start = time.perf_counter()
-                step()
-                times[name].append(time.perf_counter() - start)
-    cost = {name: median(values) for name, values in times.items()}
-    bare, probability = cost["bare step"], acceptance()
-    print(f"bare step {bare:.3f} s on {args.threads} threads; medians of {args.rounds} rounds")
+        bare = bare_step(torch.contiguous_format)
+        seconds, ratios = [], {name: [] for name in work}
+        for _ in range(args.rounds):
+            for name, step in work.items():  # each beside a bare step, so that a slow moment hits both
+                seconds.append(timed(bare))
+                ratios[name].append(timed(step) / seconds[-1])
+    cost = {name: median(values[1:]) for name, values in ratios.items()}
+    probability = acceptance()
+    print(
+        f"bare step {median(seconds):.3f} s on {args.threads} threads; "
+        f"medians of {args.rounds - 1} pairs"
+    )
     print(f"a candidate is accepted in {100 * probability:.2f} % of the steps\n")
     for name, value in cost.items():
         goal = f"   (goal {GOALS[name]})" if name in GOALS else ""
-        print(f"{name:40s} {value / bare:6.3f}{goal}")
+        print(f"{name:42s} {value:6.3f}{goal}")
     for every, goal in ((1, ""), (math.ceil(CAPACITY / BATCH), "   (goal 1.15)")):
         value = cost["forgetting step, nobody accepted"]
         value += probability * cost["un-augmented forward of the batch"]
         value += scorings_per_step(every, probability) * cost["scoring the whole memory"]
-        print(f"{f'expected forgetting step, refresh_every {every}':40s} {value / bare:6.3f}{goal}")
+        print(f"{f'expected forgetting step, refresh_every {every}':42s} {value:6.3f}{goal}")
 
 
 if __name__ == "__main__":

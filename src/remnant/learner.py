@@ -23,6 +23,8 @@ from remnant.rng import Generators
 from remnant.schedule import Phase
 from remnant.stream import Batch, Task
 
+CHUNK = 64  # rows of a forward without gradients; more of them fall out of the cache
+
 
 @dataclass(frozen=True)
 class Training:
@@ -74,7 +76,7 @@ class ReplayLearner:
         """Return logits (B, C) of raw inputs, un-augmented, in eval mode: BatchNorm learns nothing."""
         self.net.eval()
         with torch.inference_mode():
-            return torch.cat([self.net(self.view.plain(part)) for part in x.split(512)])
+            return torch.cat([self.net(self.view.plain(part)) for part in x.split(CHUNK)])
 
     def learn(self, task: Task) -> Iterator[Event]:
         """Go through the epochs of a task, from wherever the cursor stands."""
@@ -175,6 +177,7 @@ class ReplayLearner:
             lr=training.lr,
             momentum=training.momentum,
             weight_decay=training.weight_decay,
+            fused=True,
         )
 
     def _set_rate(self) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from remnant.protocol import StepDone
 
@@ -150,16 +150,14 @@ class Live(Quiet):
         """Start the display."""
         self._plan, self._speed = plan, Speed(plan)
         self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[now]}"),
-            TimeElapsedColumn(),
+            TextColumn("{task.description}\n{task.fields[now]}"),  # two lines fit 80 columns
+            BarColumn(bar_width=16),
+            TextColumn("{task.percentage:>3.0f} %\n{task.fields[left]}"),
             console=self._console,
             refresh_per_second=8,
         )
         self._bar: TaskID = self._progress.add_task(
-            "starting", total=plan.steps, completed=plan.done, now=""
+            "starting", total=plan.steps, completed=plan.done, now="", left=""
         )
         self._progress.start()
 
@@ -175,10 +173,8 @@ class Live(Quiet):
                 f"task {event.task + 1}/{self._plan.tasks} epoch {event.epoch + 1}/"
                 f"{self._plan.epochs} [bold]{phase:8s}[/] {event.step:3d}/{event.steps}"
             ),
-            now=(
-                f"loss {event.loss:.2f}{pure}  {self._speed.images_per_second:.0f} img/s  "
-                f"{self._speed.left} left"
-            ),
+            now=f"loss {event.loss:.2f}{pure}  {self._speed.images_per_second:.0f} images/s",
+            left=f"{self._speed.left} left",
         )
 
     def record(self, record: dict[str, Any]) -> None:

@@ -52,7 +52,7 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
         (
             "final forgetting",
             f"{result['ff']:.1f}",
-            "points lost since the best moment; lower is better",
+            "points lost; lower is better",
         ),
     ]
     memory = result["memory"]
@@ -61,7 +61,7 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
         rows += [
             ("memory purity", f"{memory['purity']:.1f} %", "stored labels that are right"),
             ("wrong labels stored", f"{memory['wrong']}", f"of {memory['size']} rows"),
-            ("memory balance", balance, "1 means that all classes have equally many rows"),
+            ("memory balance", balance, "1: as many rows of each class"),
         ]
     pace = f"{result['images_per_second']:.0f} images/s, {result['peak_rss_mb']:.0f} MB"
     return [*rows, ("time", duration(result["seconds"]), pace)]
@@ -81,7 +81,7 @@ def next_steps(result: dict[str, Any]) -> str:
     other = "er" if result["method"] != "er" else "aer-abs"
     return (
         "\n  Try next:\n"
-        f"    remnant run --method {other}            the same stream with another method\n"
-        "    remnant run --noise symmetric:0.6   more wrong labels\n"
-        "    remnant list methods                what else there is"
+        f"    remnant run --method {other:12s}  the same stream with another method\n"
+        "    remnant run --noise symmetric:0.6  more wrong labels\n"
+        "    remnant list methods               what else there is"
     )
