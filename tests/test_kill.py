@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -16,7 +17,9 @@ from conftest import tiny_config
 from rich.console import Console
 from test_runner import RunIn, assert_identical
 
+from remnant import checkpoint
 from remnant.config import Config
+from remnant.errors import RemnantError
 from remnant.progress import Quiet
 from remnant.runner import Options, Run, run
 
@@ -101,6 +104,25 @@ def test_killed_at_random_steps_and_continued_each_time(
             run(config, Options(out=out, save_every=0), Kill(Console(stderr=True)))
 
         assert in_a_child(work) in (0, signal.SIGKILL), kill
+    assert_identical(whole, run(config, Options(out=out), Quiet(Console(stderr=True))))
+
+
+def test_a_disk_that_is_full_costs_nothing_that_was_saved(run_in: RunIn, tmp_path: Path) -> None:
+    config, out = tiny_config(), tmp_path / "cut"
+    whole = run_in(config, "whole")
+    state = checkpoint.generations(whole / "checkpoint")[0].stat().st_size
+
+    def work() -> None:
+        # The operating system refuses to write files larger than the first checkpoints were.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (state - 3000, state - 3000))
+        with pytest.raises(RemnantError, match=r"cannot be written \(File too large\)"):
+            run(config, Options(out=out, save_every=0), Quiet(Console(stderr=True)))
+        die()
+
+    assert in_a_child(work) == signal.SIGKILL
+    assert not list(out.rglob("*.part"))
+    assert checkpoint.generations(next(out.iterdir()) / "checkpoint")
     assert_identical(whole, run(config, Options(out=out), Quiet(Console(stderr=True))))
 
 

@@ -203,7 +203,14 @@ def test_two_processes_cannot_share_a_run(run_in: RunIn) -> None:
         FileLock(folder / ".lock"),
         pytest.raises(RemnantError, match="another process is working on this run"),
     ):
-        run_in(tiny_config())
+        run_in(tiny_config(), force=True)
+    assert (folder / "result.json").exists()
+
+
+def test_a_finished_run_can_be_looked_at_while_its_folder_is_locked(run_in: RunIn) -> None:
+    folder = run_in(tiny_config())
+    with FileLock(folder / ".lock"):
+        assert run_in(tiny_config()) == folder
 
 
 def test_a_place_that_cannot_be_written_is_named(quiet: Quiet, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def plan(request: Request) -> None:
     rows = [len(task) for task in stream.tasks]
     wrong = float((stream.truth != stream.observed).double().mean()) * 100
     folder = options.out / config.run_id(stream.fingerprint)
-    state = "finished" if (folder / "result.json").exists() else "to do"
+    state = "finished" if runner.is_finished(folder) else "to do"
     print(config.toml())
     print(f"# data      {sum(rows):,} training rows in {len(rows)} task(s): {rows}")
     print(f"# noise     {short(NOISES, config.noise)}: {wrong:.1f} % of the labels are wrong")

@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from remnant import checkpoint, evaluate, metrics
 from remnant.config import Config
 from remnant.errors import Interrupted, RemnantError
 from remnant.experiment import make_the_learner, make_the_stream
 from remnant.memory import Memory
 from remnant.process import Stop, compute, locked
-from remnant.progress import Plan, Screen
+from remnant.progress import Plan, Quiet, Screen
 from remnant.protocol import EpochDone, Learner, StepDone
 from remnant.result import History, memory_file, summarise
 from remnant.stream import Stream
@@ -34,18 +36,26 @@ class Options:
     save_every: float = 10.0  # seconds between checkpoints; 0: every step
 
 
-def run(config: Config, options: Options, screen: Screen) -> Path:
-    """Run an experiment, or the rest of it, and return its folder."""
+def run(config: Config, options: Options | None = None, screen: Screen | None = None) -> Path:
+    """Run an experiment, or the rest of it, and return its folder; without a screen, in silence."""
+    options, screen = options or Options(), screen or Quiet(Console(stderr=True))
     with compute(config.threads):
         stream = make_the_stream(config, options.data_dir)
         folder = options.out / config.run_id(stream.fingerprint)
+        if is_finished(folder) and not options.force:
+            return folder
         with locked(folder):
             if options.force:
                 clear(folder)
-            if not (folder / "result.json").exists():
+            if not is_finished(folder):  # another process may have done it meanwhile
                 learner = make_the_learner(config, stream)
                 Run(config, options, screen, stream, learner, folder).go()
     return folder
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run has written its results, which it does last."""
+    return (folder / "result.json").exists()
 
 
 def clear(folder: Path) -> None:
