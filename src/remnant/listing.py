@@ -30,9 +30,11 @@ def settings() -> Rows:
             continue
         chosen = "the method's" if name in CHOICES else repr(component.short(registry, field.default))
         yield f"{name} = {chosen}", f"{field.description}: {', '.join(registry)}"
+        owners: dict[str, list[str]] = {}
         for choice, value in registry.items():
             for key, default in component.settings(value).items():
-                yield f"  {name}.{key} = {default!r}", f"of {choice}"
+                owners.setdefault(f"  {name}.{key} = {default!r}", []).append(choice)
+        yield from ((setting, f"of {', '.join(choices)}") for setting, choices in owners.items())
 
 
 def rows(what: str) -> Rows:

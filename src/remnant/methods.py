@@ -32,7 +32,7 @@ FINETUNE = Method(schedule=StreamOnly(), about="each task in turn, no memory: th
 JOINT = replace(FINETUNE, about="all tasks at once: the upper bound")  # made so by the stream
 ER_ACE = Method(objective=AsymmetricCrossEntropy(), about="replay with asymmetric cross-entropy")
 ER_ACE_ALPHA = replace(ER_ACE, insertion=LowestLoss(), about="er-ace that stores low losses only")
-AER = replace(ER_ACE_ALPHA, schedule=Alternate(), about="... with forgetting epochs in between")
+AER = replace(ER_ACE_ALPHA, schedule=Alternate(), about="er-ace+alpha with forgetting epochs")
 ABS = replace(ER_ACE_ALPHA, replacement=BALANCED, about="er-ace+alpha with balanced sampling")
 AER_LASS = replace(AER, replacement=LOSS_AWARE, about="aer that evicts high losses everywhere")
 AER_ABS = replace(AER, replacement=BALANCED, about="aer with balanced sampling: the paper's method")

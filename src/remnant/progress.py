@@ -66,8 +66,8 @@ class Speed:
     def left(self) -> str:
         """Return the time left, as minutes:seconds."""
         spent = self._clock() - self._start
-        todo = self._plan.steps - self._plan.done - self._steps
-        return duration(spent / max(self._steps, 1) * todo)
+        remaining = self._plan.steps - self._plan.done - self._steps
+        return duration(spent / max(self._steps, 1) * remaining)
 
 
 def duration(seconds: float) -> str:
