@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from conftest import tiny_config
@@ -12,6 +13,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from remnant import checkpoint
+from remnant.config import resolve
 from remnant.errors import Interrupted, RemnantError
 from remnant.progress import Quiet
 from remnant.protocol import StepDone
@@ -130,7 +132,6 @@ def test_another_seed_gives_another_result(run_in: RunIn) -> None:
 
 def test_the_written_config_repeats_the_run(run_in: RunIn, tmp_path: Path) -> None:
     from remnant import recipe
-    from remnant.config import resolve
 
     folder = run_in(tiny_config())
     again = run_in(resolve(recipe.read(str(folder / "config.toml"))), "again")
@@ -278,3 +279,25 @@ def test_the_number_of_threads_is_put_back(run_in: RunIn) -> None:
     before = torch.get_num_threads()
     run_in(tiny_config(threads=2, method="finetune", epochs=1))
     assert torch.get_num_threads() == before
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("noise", ["asymmetric:0.4", "file"])
+def test_real_cifar10_trains_with_made_and_with_given_labels(
+    run_in: RunIn, tmp_path: Path, noise: str
+) -> None:
+    from remnant.data import data_dir, load
+
+    folder = data_dir(None)
+    truth = load("cifar10", folder).y
+    np.savez(tmp_path / "labels.npz", shifted=(truth + (np.arange(len(truth)) % 5 == 0)) % 10)
+    given: object = noise
+    if noise == "file":
+        given = {"name": "file", "path": str(tmp_path / "labels.npz"), "key": "shifted"}
+    config = resolve(
+        {"data": "cifar10", "per_class": 20, "net": "resnet18:4", "epochs": 2, "noise": given}
+        | {"channels_last": True, "buffer": 30}
+    )
+    found = result(run_in(config, data_dir=folder))
+    assert found["memory"]["size"] == 30
+    assert found["classes"][0] == ["airplane", "automobile"]
