@@ -61,6 +61,16 @@ def test_a_truncated_checkpoint_falls_back_on_the_one_before(tmp_path: Path, kee
     assert "damaged" in problems[0]
 
 
+def test_a_damaged_checkpoint_does_not_push_out_a_sound_one(tmp_path: Path) -> None:
+    checkpoint.save(tmp_path, STATE | {"cursor": [0]})
+    checkpoint.save(tmp_path, STATE | {"cursor": [1]}).write_bytes(b"")
+    checkpoint.load(tmp_path, "a")
+    checkpoint.save(tmp_path, STATE | {"cursor": [2]}).write_bytes(b"")
+    state, _ = checkpoint.load(tmp_path, "a")
+    assert state is not None
+    assert state["cursor"] == [0]
+
+
 def test_a_single_flipped_bit_is_noticed(tmp_path: Path) -> None:
     checkpoint.save(tmp_path, STATE)
     path = checkpoint.save(tmp_path, STATE)

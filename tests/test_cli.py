@@ -24,6 +24,15 @@ def test_the_last_line_printed_is_the_run_folder(tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout
 
 
+def test_a_folder_with_brackets_and_an_equals_sign_is_no_riddle(tmp_path: Path) -> None:
+    done = remnant("run", "--out", "a[/b]lr=1", "--method", "finetune", *TINY, cwd=tmp_path)
+    assert done.returncode == 0
+    folder = done.stdout.splitlines()[-1]
+    again = remnant("run", f"{folder}/config.toml", "--out", "a[/b]lr=1", cwd=tmp_path)
+    assert "finished earlier" in again.stdout
+    assert again.stdout.splitlines()[-1] == folder
+
+
 def test_quiet_prints_the_folder_and_nothing_else(tmp_path: Path) -> None:
     done = remnant("run", "--quiet", "--method", "finetune", *TINY, cwd=tmp_path)
     assert len(done.stdout.splitlines()) == 1
@@ -45,6 +54,7 @@ def test_a_dry_run_prints_a_plan_and_leaves_nothing(tmp_path: Path) -> None:
         (["run", "digit"], "did you mean 'digits'"),
         (["run", "lr=fast", "epochs=0"], "epochs:"),
         (["run", "a", "b"], "expected one recipe"),
+        (["run", "buffer=20", "--set", "buffer=50"], "each setting once, got buffer"),
         (["run", "cifar10", "--data-dir", "nowhere"], "remnant data get cifar10"),
         (["run", "--noise", "file:nowhere.npy"], "nowhere.npy"),
         (["list", "method"], "expected one of methods"),

@@ -62,7 +62,7 @@ def test_later_settings_win() -> None:
     ("given", "words"),
     [
         ({"insertion": {"alpha": 75}}, "for 75 % write 0.75"),
-        ({"buffer": 0}, "aer-abs needs a memory of at least 1 row, got 0"),
+        ({"buffer": 0}, "aer-abs needs a memory of at least 2 rows, got 0"),
         ({"epochs": 1}, "would never write"),
         ({"tasks": 3}, "--set split=[3,3,4]"),
         ({"noise": "symmetric:1.2"}, "share in [0, 1], got 1.2"),
@@ -84,9 +84,19 @@ def test_later_settings_win() -> None:
         ({"split": [2, 2]}, "add up to the 10 of digits, got [2, 2] (4)"),
         ({"split": [11, -1]}, "add up to"),
         ({"class_order": "alphabetic"}, "class_order: "),
-        ({"lr_drops": [70.0]}, "shares between 0 and 1"),
+        ({"lr_drops": [70.0]}, "shares in (0, 1)"),
         ({"noise": 0.4}, "unknown noise 0.4"),
         ({"name": "a/b"}, "name: "),
+        ({"noise": [1, 2]}, "unknown noise [1, 2]"),
+        ({"net": [1]}, "unknown net [1]"),
+        ({"lr": float("inf")}, "lr: "),
+        ({"weight_decay": float("inf")}, "weight_decay: "),
+        ({"method": "der++", "objective": {"alpha": float("nan")}}, "weights >= 0"),
+        ({"batch": 8, "insertion": {"alpha": 0.99}}, "lets none into the memory"),
+        ({"class_order": [1, 2]}, "each of the classes 0 to 9 once"),
+        ({"class_order": "superclass"}, "superclasses"),
+        ({"noise": "asymmetric:0.2"}, "resemble each other"),
+        ({"noise": "superclass-random:0.2"}, "needs superclasses"),
     ],
 )
 def test_a_mistake_is_named_with_what_to_do(given: dict[str, Any], words: str) -> None:
@@ -100,9 +110,37 @@ def test_all_problems_are_listed_at_once() -> None:
     assert text.count("  - ") == 5
 
 
-def test_contradictions_between_settings_are_listed_together() -> None:
-    text = problems(buffer=0, epochs=1, tasks=3)
-    assert text.count("  - ") == 3
+def test_contradictions_are_listed_together_with_plain_mistakes() -> None:
+    text = problems(buffer=0, epochs=1, tasks=3, lr=-1.0, class_order=[1, 2])
+    for key in ("buffer:", "epochs:", "tasks:", "lr:", "class_order:"):
+        assert key in text
+    assert text.count("  - ") == 5
+
+
+def test_a_contradiction_with_a_setting_that_is_wrong_itself_is_not_reported() -> None:
+    assert problems(data="cifar1000", tasks=3).count("  - ") == 1
+
+
+def test_another_method_on_top_of_a_written_config_is_really_that_method(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(resolve({"method": "aer-abs", "lr": 0.7}).toml())
+    table = recipe.read(str(tmp_path / "config.toml"))
+    config = resolve(recipe.apply(table, ["method=er"]))
+    assert config.the_method() == METHODS["er"]
+    assert config.lr == 0.7
+
+
+def test_a_method_with_other_choices_does_not_go_by_its_name() -> None:
+    assert resolve({"method": "er"}).label == "er"
+    changed_er = resolve({"method": "er", "schedule": "alternate"})
+    assert changed_er.label == "er-custom"
+    assert "-er-custom-" in changed_er.run_id("x")
+
+
+def test_labels_from_two_arrays_of_one_file_have_two_names() -> None:
+    noises = [{"name": "file", "path": "/a/b/human.npz", "key": key} for key in ("worse", "aggre")]
+    ids = [resolve({"noise": noise}).run_id("x") for noise in noises]
+    assert ids[0].startswith("digits-aer-abs-file-human.npz-key=worse-s0-")
+    assert ids[0].rpartition("-")[0] != ids[1].rpartition("-")[0]
 
 
 def test_finetuning_needs_no_buffer_and_one_epoch_is_enough() -> None:
@@ -148,6 +186,18 @@ def test_every_recipe_of_the_package_resolves() -> None:
     assert {"digits", "cifar10", "cifar10-small", "cifar100", "fashion"} <= names.keys()
     for name in names:
         assert resolve(recipe.read(name)).name == name
+
+
+def test_a_recipe_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(b"\xff\xfe lr")
+    with pytest.raises(RemnantError, match=r"mine\.toml: expected TOML"):
+        recipe.read(str(tmp_path / "mine.toml"))
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "."])
+def test_a_name_that_can_be_no_file_is_an_unknown_recipe(name: str) -> None:
+    with pytest.raises(RemnantError, match="no recipe"):
+        recipe.read(name)
 
 
 def test_an_unknown_recipe_is_answered_with_the_nearest() -> None:

@@ -1,3 +1,4 @@
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,7 +73,7 @@ def test_a_memory_is_reported_against_the_truth() -> None:
     stream = tiny_stream(noise=0.5)
     clean = torch.nonzero(stream.truth == stream.observed).flatten()[:6].tolist()
     wrong = torch.nonzero(stream.truth != stream.observed).flatten()[:2].tolist()
-    report = evaluate.memory_report(stored(stream, clean + wrong, [0] * 6 + [1] * 2), stream)
+    report = evaluate.memory_report(stored(stream, clean + wrong, [0] * 6 + [1] * 2), stream, task=2)
     assert report["size"] == 8
     assert report["wrong"] == 2
     assert report["purity"] == 75
@@ -81,10 +82,18 @@ def test_a_memory_is_reported_against_the_truth() -> None:
 
 
 def test_an_empty_memory_has_no_purity() -> None:
-    report = evaluate.memory_report(Memory(4, (1, 6, 6)), tiny_stream())
+    report = evaluate.memory_report(Memory(4, (1, 6, 6)), tiny_stream(), task=1)
     assert report["size"] == 0
     assert report["purity"] is None
     assert report["balance"] is None
+
+
+def test_balance_is_over_the_classes_seen_so_far() -> None:
+    stream = tiny_stream(noise=0.0)
+    memory = stored(stream, [0, 1, 12, 13], [0] * 4)  # two rows of each of the first two classes
+    assert evaluate.memory_report(memory, stream, task=0)["balance"] == pytest.approx(1)
+    later = evaluate.memory_report(memory, stream, task=2)["balance"]
+    assert later == pytest.approx(math.log(2) / math.log(6))
 
 
 def test_separation_is_perfect_for_a_learner_that_knows_the_truth() -> None:

@@ -21,7 +21,7 @@ from remnant import checkpoint
 from remnant.config import Config
 from remnant.errors import RemnantError
 from remnant.progress import Quiet
-from remnant.runner import Options, Run, run
+from remnant.runner import Options, run
 
 CALLS = [f"{call} {when}" for call in ("fsync", "replace", "unlink") for when in ("before", "after")]
 
@@ -90,7 +90,7 @@ def test_killed_at_random_steps_and_continued_each_time(
     config, rng = tiny_config(method=method), random.Random(method)
     whole, out = run_in(config, "whole"), tmp_path / "cut"
     for kill in range(4):
-        steps = rng.randint(2, 30)
+        steps = rng.randint(2, 12)
 
         def work(steps: int = steps) -> None:
             class Kill(Quiet):
@@ -103,7 +103,8 @@ def test_killed_at_random_steps_and_continued_each_time(
 
             run(config, Options(out=out, save_every=0), Kill(Console(stderr=True)))
 
-        assert in_a_child(work) in (0, signal.SIGKILL), kill
+        assert in_a_child(work) == signal.SIGKILL, kill
+        assert checkpoint.generations(out / whole.name / "checkpoint")
     assert_identical(whole, run(config, Options(out=out), Quiet(Console(stderr=True))))
 
 
@@ -132,8 +133,14 @@ from remnant import runner
 count = runner.Run._count
 def probe(self, event, seconds):
     count(self, event, seconds)
-    print(time.monotonic(), self.history.steps, file=sys.stderr, flush=True)
+    print("step", self.history.steps, time.monotonic(), file=sys.stderr, flush=True)
 runner.Run._count = probe
+save = runner.Run._save
+def saved(self):
+    path = save(self)
+    print("saved", self.history.steps, time.monotonic(), file=sys.stderr, flush=True)
+    return path
+runner.Run._save = saved
 from remnant.cli import main
 main()
 """
@@ -148,31 +155,25 @@ def test_ten_sigkills_of_the_command_line_each_continued_to_the_same_end(
     words = ["run", "digits", "--method", method, "epochs=10", "--save-every", str(pause)]
     command = [sys.executable, "-c", PROBE, *words, "--out"]
     whole = subprocess.run([*command, tmp_path / "whole"], capture_output=True, text=True, check=True)
-    seconds = [float(line.split()[0]) for line in whole.stderr.splitlines()]
+    seconds = [float(line.split()[2]) for line in whole.stderr.splitlines()]
     length, folder = seconds[-1] - seconds[0], Path(whole.stdout.splitlines()[-1])
     for kill in range(10):
         out = tmp_path / f"cut-{kill}"
         log = tmp_path / f"log-{kill}"
         with log.open("w") as stderr:
             process = subprocess.Popen([*command, out], stdout=subprocess.DEVNULL, stderr=stderr)
-            while not log.read_text():
+            while "saved" not in log.read_text():
                 time.sleep(0.02)
-            time.sleep(rng.uniform(2 * pause, 0.9 * length))
+            time.sleep(rng.uniform(0, 0.7 * length))
             process.kill()
-            killed_at = time.monotonic()
             assert process.wait() == -signal.SIGKILL
         done = subprocess.run([*command, out], capture_output=True, text=True, check=True)
         found = re.search(r"going on after step (\d+)", done.stdout)
         assert found, done.stdout
-        saved = int(found[1])
-        steps = [line.split() for line in log.read_text().splitlines() if len(line.split()) == 2]
-        at = {int(step): float(moment) for moment, step in steps}
-        assert 0 < saved <= max(at)
-        # Not more is repeated than an interval, the checkpoint's own time, and a step.
-        assert killed_at - at[saved] < pause + 1.0
-        print(f"{method}: killed after step {max(at)}, went on after {saved}")
+        lines = [line.split() for line in log.read_text().splitlines()]
+        reached = max(int(line[1]) for line in lines if line[0] == "step")
+        saved = [int(line[1]) for line in lines if line[0] == "saved"]
+        # Only what came after the last checkpoint is repeated; one more may have been just renamed.
+        assert 0 < saved[-1] <= int(found[1]) <= reached
+        print(f"{method}: killed after step {reached}, saved {saved}, went on after {found[1]}")
         assert_identical(folder, Path(done.stdout.splitlines()[-1]))
-
-
-def test_the_probe_of_the_slow_test_watches_a_method_that_exists() -> None:
-    assert callable(Run._count)

@@ -173,6 +173,8 @@ def test_a_subset_gets_the_labels_of_its_own_rows(tmp_path: Path) -> None:
     ("labels", "message"),
     [
         (np.zeros(5, dtype=np.int64), "found 5"),
+        (np.zeros(73, dtype=np.int64), "72 training rows of tiny, found 73"),
+        (np.array(["cat"] * 72), "whole number"),
         (np.full(72, 9), "from 0 to 5, found 9 to 9"),
         (np.full(72, 0.5), "whole number"),
         (np.zeros((72, 2)), "shape"),
@@ -191,6 +193,22 @@ def test_an_archive_of_labels_asks_which_of_its_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "l.npz", worse=np.zeros(72, dtype=np.int64))
     with pytest.raises(RemnantError, match=r"worse.*--set noise\.key=worse"):
         FromFile(str(tmp_path / "l.npz"))(tiny_data(), rng())
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 cut short", b"\x93NUMPY no archive", b""])
+def test_a_damaged_archive_of_labels_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "l.npz").write_bytes(content)
+    with pytest.raises(RemnantError, match=r"l\.npz"):
+        FromFile(str(tmp_path / "l.npz"), "worse")(tiny_data(), rng())
+
+
+def test_an_archive_whose_rows_are_in_another_order_is_refused(tmp_path: Path) -> None:
+    data = tiny_data()
+    np.savez(tmp_path / "l.npz", worse=data.y, clean_label=data.y[::-1])
+    with pytest.raises(RemnantError, match="another order"):
+        FromFile(str(tmp_path / "l.npz"), "worse")(data, rng())
+    np.savez(tmp_path / "l.npz", worse=data.y, clean_label=data.y)
+    assert np.array_equal(FromFile(str(tmp_path / "l.npz"), "worse")(data, rng()), data.y)
 
 
 def test_a_pickled_file_of_labels_is_refused(tmp_path: Path) -> None:

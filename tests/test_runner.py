@@ -1,6 +1,7 @@
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from safetensors.torch import load_file
 
 from remnant import checkpoint
 from remnant.config import resolve
+from remnant.data.source import Arrays, Dataset
 from remnant.errors import Interrupted, RemnantError
 from remnant.progress import Quiet
 from remnant.protocol import StepDone
@@ -167,6 +169,15 @@ def test_a_run_stopped_again_and_again_ends_the_same(run_in: RunIn, tmp_path: Pa
     assert_identical(whole, folder)
 
 
+def test_momentum_resumes_exactly_in_any_memory_layout(run_in: RunIn, tmp_path: Path) -> None:
+    config = tiny_config(momentum=0.9, channels_last=True, method="er")
+    whole = run_in(config, "whole")
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            run(config, Options(out=tmp_path / "cut"), StopAt(9))
+    assert_identical(whole, run(config, Options(out=tmp_path / "cut"), StopAt(0)))
+
+
 def test_a_damaged_checkpoint_falls_back_on_the_one_before(run_in: RunIn, tmp_path: Path) -> None:
     config = tiny_config()
     whole = run_in(config, "whole")
@@ -230,6 +241,50 @@ def test_a_loss_that_explodes_stops_the_run_and_says_where(run_in: RunIn, tmp_pa
     assert not list(tmp_path.rglob("result.json"))
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lr": 1e3, "buffer": 5, "epochs": 6},
+        {"lr": 1e10, "method": "finetune"},
+        {"lr": 1e5, "method": "er"},
+    ],
+)
+def test_divergence_is_never_a_result(run_in: RunIn, tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(RemnantError, match="Try a smaller learning rate"):
+        run_in(tiny_config(**changes), save_every=0)
+    for path in tmp_path.rglob("*.safetensors"):
+        state = checkpoint.unpack(path.read_bytes())
+        assert all(v.isfinite().all() for v in state["learner"]["weights"]["net"].values())
+
+
+def test_a_stream_too_small_to_fill_the_memory_still_runs(run_in: RunIn) -> None:
+    found = result(run_in(tiny_config(per_class=2, noise="none")))
+    assert found["memory"]["size"] < 20
+
+
+def test_a_cleared_run_is_not_taken_for_finished(run_in: RunIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = run_in(tiny_config())
+
+    def fail(path: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("shutil.rmtree", fail)
+    with pytest.raises(RemnantError, match="cannot be cleared"):
+        run_in(tiny_config(), force=True)
+    assert not (folder / "result.json").exists()
+    assert (folder / "metrics.jsonl").exists()
+
+
+def test_a_run_may_live_in_a_thread(run_in: RunIn) -> None:
+    import threading
+
+    done: list[Path] = []
+    thread = threading.Thread(target=lambda: done.append(run_in(tiny_config(method="finetune"))))
+    thread.start()
+    thread.join()
+    assert result(done[0])["finished"]
+
+
 def test_the_last_good_checkpoint_is_named_and_kept(
     tmp_path: Path, quiet: Quiet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,9 +308,21 @@ def test_joint_training_is_tested_on_every_task_once(run_in: RunIn) -> None:
     assert found["memory"] is None
 
 
-def test_validation_never_looks_at_the_test_set(run_in: RunIn) -> None:
-    found = result(run_in(tiny_config(validation=0.25)))
-    assert found["tested_on"] == "noisy validation rows"
+def test_validation_never_looks_at_the_test_set(run_in: RunIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny_config(validation=0.25)
+    honest = result(run_in(config, "honest"))
+    from remnant import experiment
+    from remnant.data import load
+
+    def poisoned(name: str, folder: Path | None) -> Dataset:
+        data = load(name, folder)
+        blank = Arrays(torch.zeros_like(data.test.take(torch.arange(len(data.test)))))
+        return replace(data, test=blank, test_y=data.test_y[::-1].copy())
+
+    monkeypatch.setattr(experiment, "load", poisoned)
+    blind = result(run_in(config, "blind"))
+    assert honest["tested_on"] == blind["tested_on"] == "noisy validation rows"
+    assert honest["accuracy"] == blind["accuracy"]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +334,7 @@ def test_validation_never_looks_at_the_test_set(run_in: RunIn) -> None:
         {"schedule": "alternate:3", "replacement": "lass", "objective": "cross-entropy"},
         {"method": "er", "insertion": "lowest-loss:0.5", "replacement": "abs"},
         {"channels_last": True},
-        {"buffer": 1},
+        {"buffer": 2},
         {"method": "der++", "batch": 3, "epochs": 1},
     ],
 )

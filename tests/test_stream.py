@@ -84,6 +84,12 @@ def test_validation_rows_leave_training_and_are_tested_by_their_observed_label()
         assert test.source is stream.tasks[0].source  # and not the test set
 
 
+def test_a_validation_share_that_leaves_a_task_untested_is_refused() -> None:
+    data = tiny_data()
+    with pytest.raises(RemnantError, match="Hold out a larger share"):
+        make_stream(data, data.y, range(6), [2, 2, 2], 0.01, rng())
+
+
 def test_a_task_without_rows_is_refused_with_its_classes() -> None:
     data = tiny_data()
     nobody = np.where(data.y == 5, 0, data.y)

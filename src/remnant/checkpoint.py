@@ -94,29 +94,37 @@ def generations(folder: Path) -> list[Path]:
 
 
 def load(folder: Path, run: str) -> tuple[dict[str, Any] | None, list[str]]:
-    """Return the newest sound state of this run, or None, and what was wrong with newer ones."""
-    problems = []
+    """Return the newest sound state of this run, or None, and what was wrong with newer ones.
+
+    Damaged ones are set aside, so that they do not push out the sound one as generations go by.
+    """
+    damaged: dict[Path, str] = {}
     for path in generations(folder):
-        content = path.read_bytes()
-        if _digest(content) != path.stem.partition("-")[2]:
-            problems.append(f"{path} is damaged ({len(content):,} bytes, other than were written)")
-            continue
         try:
-            state = unpack(content)
-        except (SafetensorError, ValueError, KeyError) as error:
-            problems.append(f"{path} cannot be read ({error})")
+            state = _read(path)
+        except (OSError, SafetensorError, ValueError, KeyError) as error:
+            damaged[path] = f"{path} is damaged ({error})"
             continue
         if state.get("run") != run:
             raise RemnantError(
                 f"{path}: expected a checkpoint of run {run}, found one of {state.get('run')}. "
                 "Move it away, or start over with --force."
             )
-        return state, problems
-    if problems:
+        for bad in damaged:
+            bad.rename(bad.with_suffix(".damaged"))
+        return state, list(damaged.values())
+    if damaged:
         raise RemnantError(
-            "no checkpoint can be used: " + "; ".join(problems) + ". Start over with --force."
+            f"no checkpoint can be used: {'; '.join(damaged.values())}. Start over with --force."
         )
     return None, []
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content = path.read_bytes()
+    if _digest(content) != path.stem.partition("-")[2]:
+        raise ValueError(f"{len(content):,} bytes, other than were written")
+    return unpack(content)
 
 
 def clear_leftovers(folder: Path) -> None:

@@ -31,10 +31,14 @@ class Request:
 
     def config(self) -> Config:
         """Return the config that is asked for."""
-        names = [word for word in self.words if "=" not in word]
+        names = [word for word in self.words if "=" not in word or recipe.is_file(word)]
         if len(names) > 1:
             raise RemnantError(f"expected one recipe, got {', '.join(names)}.")
-        settings = [word for word in self.words if "=" in word]
+        settings = [word for word in self.words if word not in names]
+        keys = [change.partition("=")[0] for change in [*self.changes, *settings]]
+        twice = sorted({key for key in keys if keys.count(key) > 1})
+        if twice:
+            raise RemnantError(f"expected each setting once, got {', '.join(twice)} twice.")
         table = recipe.read(names[0] if names else "digits")
         return resolve(recipe.apply(table, [*self.changes, *settings]))
 

@@ -38,11 +38,18 @@ def describe(registry: Mapping[str, T], component: T) -> dict[str, Plain]:
 
 
 def short(registry: Mapping[str, T], component: T) -> str:
-    """Return a component as `name:value`: the first setting only, and not if it is a switch."""
-    name, *values = describe(registry, component).values()
-    if not values or isinstance(values[0], bool):
-        return str(name)
-    return f"{name}:{values[0]:g}" if isinstance(values[0], float) else f"{name}:{values[0]}"
+    """Return a component as `name:value`, with its other settings where they are not the defaults."""
+    table = describe(registry, component)
+    name = str(table.pop("name"))
+    default = settings(registry[name])
+    first = next((key for key, value in table.items() if not isinstance(value, bool)), None)
+    text = name if first is None else f"{name}:{_plain(table[first])}"
+    others = [f"{k}={_plain(v)}" for k, v in table.items() if k != first and v != default[k]]
+    return ",".join([text, *others])
+
+
+def _plain(value: Plain) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def as_table(registry: Mapping[str, T], value: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -70,7 +77,7 @@ def build(kind: str, registry: Mapping[str, T], table: Mapping[str, Any]) -> T:
     """Return the component that a table describes; ValueError says all that is wrong with it."""
     given = dict(table)
     name = given.pop("name", None)
-    if name not in registry:
+    if not isinstance(name, str) or name not in registry:
         raise ValueError(
             f"unknown {kind} {name!r}{nearest(str(name), registry)} Known: {', '.join(registry)}"
         )

@@ -2,9 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
+import numpy as np
 import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
@@ -15,12 +17,12 @@ from remnant.insertion import INSERTIONS, Insertion
 from remnant.learner import Training
 from remnant.methods import METHODS, Method
 from remnant.nets import NETS, Net
-from remnant.noise import NOISES, Noise
+from remnant.noise import NOISES, Noise, check_fits
 from remnant.objective import OBJECTIVES, Objective
 from remnant.replacement import REPLACEMENTS, Replacement
 from remnant.schedule import SCHEDULES, Phase, Schedule, phases
 from remnant.scoring import SCORINGS, Scoring
-from remnant.stream import split_evenly
+from remnant.stream import class_order, split_evenly
 
 FORMAT = 1  # of run folders; a new number makes every run a new one
 
@@ -54,9 +56,11 @@ def _known(kind: str, names: Iterable[str]) -> BeforeValidator:
 
 
 class Config(BaseModel):
-    """Everything that decides the result of a run. Two equal configs give the same bytes."""
+    """Everything that decides the result of a run, made by `resolve`; equal ones give equal bytes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False
+    )
 
     name: str = Field("digits", pattern=r"^[\w.+-]+$", description="first part of the run folder")
     data: Annotated[str, _known("data set", DATA)] = Field("digits", description="data set")
@@ -88,6 +92,11 @@ class Config(BaseModel):
     weight_decay: float = Field(0.0, ge=0, strict=True, description="of SGD")
     threads: int = Field(1, ge=1, le=256, strict=True, description="compute threads; changes bits")
     seed: int = Field(0, ge=0, strict=True, description="of everything random")
+
+    @property
+    def label(self) -> str:
+        """Return the method's name, marked where its choices were changed."""
+        return self.method + ("" if self.the_method() == METHODS[self.method] else "-custom")
 
     def the_method(self) -> Method:
         """Return the five choices as one value."""
@@ -122,8 +131,9 @@ class Config(BaseModel):
         """Return the run's folder name: config and data decide it, output options do not."""
         content = json.dumps([FORMAT, fingerprint, self.table()], sort_keys=True)
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
-        noise = component.short(NOISES, self.noise).replace(":", "-").replace("/", "-")
-        return f"{self.name}-{self.method}-{noise[-40:]}-s{self.seed}-{digest}"
+        noise = re.sub(r":.*/", ":", component.short(NOISES, self.noise))  # a file without its folders
+        noise = re.sub(r"[^\w.=-]+", "-", noise)[:60]
+        return f"{self.name}-{self.label}-{noise}-s{self.seed}-{digest}"
 
 
 def resolve(given: Mapping[str, Any]) -> Config:
@@ -131,14 +141,15 @@ def resolve(given: Mapping[str, Any]) -> Config:
     known = [*Config.model_fields]
     problems = [f"unknown key {key!r}{_hint(key, known)}" for key in given if key not in known]
     raw = {key: value for key, value in given.items() if key in known}
-    config = None
+    complete, wrong = _with_method(raw), set()
     try:
-        config = Config(**_with_method(raw))
+        config = Config(**complete)
     except ValidationError as error:
         problems += [_sentence(e) for e in error.errors()]
-    if config is not None:
-        problems += _contradictions(config)
-    if problems or config is None:
+        wrong = {str(e["loc"][0]) for e in error.errors()}
+        config = Config(**_with_method({k: v for k, v in raw.items() if k not in wrong}))
+    problems += [text for keys, text in _contradictions(config) if not wrong & keys]
+    if problems:
         lines = "\n".join(f"  - {problem}" for problem in problems)
         raise RemnantError(f"the settings cannot be used:\n{lines}\nSee `remnant list settings`.")
     return config
@@ -176,41 +187,49 @@ def _sentence(error: Mapping[str, Any]) -> str:
     return f"{where}: {message}" if is_own else f"{where}: {message}, got {error['input']!r}"
 
 
-def _contradictions(config: Config) -> list[str]:
-    problems, classes = [], len(DATA[config.data].spec.classes)
+def _contradictions(config: Config) -> Iterator[tuple[set[str], str]]:
+    """Yield what does not go together, with the keys that take part in it."""
+    spec = DATA[config.data].spec
+    classes = len(spec.classes)
     if config.split and (sum(config.split) != classes or min(config.split) < 1):
-        problems.append(
+        yield (
+            {"data", "split"},
             f"split: expected numbers of classes that add up to the {classes} of {config.data}, "
-            f"got {list(config.split)} ({sum(config.split)})"
-        )
-    elif not config.split:
-        try:
-            config.sizes()
-        except RemnantError as error:
-            problems.append(f"tasks: {error}")
-    if isinstance(config.class_order, str) and config.class_order not in (
-        "native", "superclass", "random",
-    ):  # fmt: skip
-        problems.append(
-            "class_order: expected native, superclass, random or a list of class numbers, "
-            f"got {config.class_order!r}"
+            f"got {list(config.split)} ({sum(config.split)})",
         )
     if any(not 0 < share < 1 for share in config.lr_drops):
-        problems.append(f"lr_drops: expected shares between 0 and 1, got {list(config.lr_drops)}")
-    return problems + _memory_problems(config)
+        yield {"lr_drops"}, f"lr_drops: expected shares in (0, 1), got {list(config.lr_drops)}"
+    attempts: dict[str, Callable[[], object]] = {
+        "tasks": lambda: config.split or split_evenly(classes, config.tasks),
+        "class_order": lambda: class_order(config.class_order, spec, np.random.default_rng()),
+        "noise": lambda: check_fits(config.noise, spec),
+    }
+    for key, attempt in attempts.items():
+        try:
+            attempt()
+        except RemnantError as error:
+            yield {"data", key}, f"{key}: {error}"
+    if config.the_method().uses_memory(config.epochs):
+        yield from _memory_problems(config)
 
 
-def _memory_problems(config: Config) -> list[str]:
-    method = config.the_method()
-    if not method.uses_memory(config.epochs):
-        return []
-    problems = []
-    if not config.buffer:
-        problems.append(f"buffer: {config.method} needs a memory of at least 1 row, got 0")
+def _memory_problems(config: Config) -> Iterator[tuple[set[str], str]]:
+    method, batch = config.the_method(), config.batch
+    if config.buffer < 2:
+        yield (
+            {"buffer", "method"},
+            f"buffer: {config.method} needs a memory of at least 2 rows, got {config.buffer}",
+        )
+    if not method.insertion.count(batch):
+        yield (
+            {"insertion", "batch", "method"},
+            f"insertion: of a batch of {batch} rows it lets none into the memory; take a smaller alpha "
+            "or larger batches",
+        )
     if not any(Phase.WRITE in phase for phase in phases(method.schedule, config.epochs)):
         name = component.name_of(SCHEDULES, method.schedule)
-        problems.append(
+        yield (
+            {"epochs", "schedule", "method"},
             f"epochs: the schedule {name!r} with {config.epochs} epoch(s) would never write to the "
-            "memory, because the last epoch always learns; take at least 2"
+            "memory, because the last epoch always learns; take at least 2",
         )
-    return problems

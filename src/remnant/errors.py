@@ -12,6 +12,10 @@ class Interrupted(RemnantError):
     """A run was asked to stop and has saved its state."""
 
 
+class Diverged(RemnantError):
+    """Training has left the finite numbers."""
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the closest of `names`, or a full stop if none is close.
 

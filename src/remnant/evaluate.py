@@ -48,17 +48,17 @@ def is_clean(memory: Memory, stream: Stream) -> Tensor:
     return stream.truth[rows.id] == rows.y
 
 
-def memory_report(memory: Memory, stream: Stream) -> dict[str, Any]:
-    """Return size, purity (percent), balance and duplicates of a memory, in all and by part."""
+def memory_report(memory: Memory, stream: Stream, task: int) -> dict[str, Any]:
+    """Return size, purity (percent), balance and duplicates of a memory during a task."""
     rows, clean = memory.rows(), is_clean(memory, stream)
-    stored = memory.task[: len(memory)]
-    seen = sum(len(task.classes) for task in stream.tasks[: int(stored.max()) + 1]) if len(rows) else 0
+    stored, names = memory.task[: len(memory)], stream.spec.classes
+    seen = sum(len(t.classes) for t in stream.tasks[: task + 1])
     return {
         "size": len(memory),
         "wrong": int((~clean).sum()),
         "purity": metrics.purity(clean),
         "purity_per_task": {str(k): v for k, v in metrics.purity_by(stored, clean).items()},
-        "purity_per_class": {str(k): v for k, v in metrics.purity_by(rows.y, clean).items()},
+        "purity_per_class": {names[k]: v for k, v in metrics.purity_by(rows.y, clean).items()},
         "balance": metrics.balance(rows.y, seen),
         "duplicates": metrics.duplicates(rows.id),
     }

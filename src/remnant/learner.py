@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from remnant.augment import View
+from remnant.errors import Diverged
 from remnant.memory import Drawn, Memory
 from remnant.methods import Method
 from remnant.protocol import EpochDone, Event, StepDone
@@ -76,7 +77,10 @@ class ReplayLearner:
         """Return logits (B, C) of raw inputs, un-augmented, in eval mode: BatchNorm learns nothing."""
         self.net.eval()
         with torch.inference_mode():
-            return torch.cat([self.net(self.view.plain(part)) for part in x.split(CHUNK)])
+            logits = torch.cat([self.net(self.view.plain(part)) for part in x.split(CHUNK)])
+        if not logits.isfinite().all():
+            raise Diverged("the network's output is not finite")
+        return logits
 
     def learn(self, task: Task) -> Iterator[Event]:
         """Go through the epochs of a task, from wherever the cursor stands."""
@@ -118,7 +122,7 @@ class ReplayLearner:
     def _step(self, batch: Batch, phase: Phase) -> float:
         self.seen[batch.y] = True
         admitted = self._admit(batch) if Phase.WRITE in phase else None  # lines 4 and 9
-        replays = Phase.REPLAY in phase and len(self.memory) > 0
+        replays = Phase.REPLAY in phase and len(self.memory) > 1  # BatchNorm needs two rows
         x = self.view.augmented(batch.x, self.rng.augment)
         self.net.train()
         outcome = self.method.objective(self.net, x, batch.y, self._draw if replays else None, self.seen)
@@ -191,13 +195,21 @@ class ReplayLearner:
 
     def _load_weights(self, weights: dict[str, Any]) -> None:
         self.net.load_state_dict(weights["net"])
-        state = {int(i): {"momentum_buffer": buffer} for i, buffer in weights["momentum"].items()}
+        parameters = list(self.net.parameters())
+        state = {
+            # In the layout of its parameter, which a saved buffer has lost.
+            int(i): {"momentum_buffer": torch.empty_like(parameters[int(i)]).copy_(buffer)}
+            for i, buffer in weights["momentum"].items()
+        }
         self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that changes."""
+        """Return all that changes; a network that has diverged is not worth saving."""
+        weights = self._weights()
+        if not all(value.isfinite().all() for value in weights["net"].values()):
+            raise Diverged("a weight is not finite")
         return {
-            "weights": self._weights(),
+            "weights": weights,
             "saved": self.saved,
             "memory": self.memory.state_dict(),
             "rng": self.rng.state_dict(),

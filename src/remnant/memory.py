@@ -48,7 +48,7 @@ class Memory:
         return self.size
 
     def put(self, slots: Tensor, rows: Batch, task: int, loss: Tensor, logits: Tensor) -> None:
-        """Write row i at slots[i]; -1 drops it, a slot at or past the end appends."""
+        """Write row i at slots[i]; -1 drops it, slot len(self) appends."""
         # A slot named twice keeps its last row: candidates come one after another.
         last = {slot: i for i, slot in enumerate(slots.tolist()) if slot >= 0}
         if not last:

@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+from zipfile import BadZipFile
 
 import numpy as np
 
-from remnant.data.source import Dataset, Labels
+from remnant.data.source import Dataset, Labels, Spec
 from remnant.errors import RemnantError
 
 
@@ -70,17 +71,24 @@ def read_labels(path: Path, key: str) -> Labels:
             labels = np.load(path, allow_pickle=False)
         else:
             labels = np.loadtxt(path, delimiter=",", ndmin=1)
-    except (ValueError, OSError, EOFError) as error:
+    except (ValueError, TypeError, OSError, EOFError, BadZipFile) as error:
         raise RemnantError(
             f"{path}: expected an array of labels, but it cannot be read ({error}). "
             "Write it with numpy.save(), or as one label a line in a .csv."
         ) from error
-    if labels.ndim != 1 or not len(labels) or not np.array_equal(labels, np.floor(labels)):
+    is_number = np.issubdtype(labels.dtype, np.number) and labels.ndim == 1 and len(labels) > 0
+    if not is_number or not np.array_equal(labels, np.floor(labels)):
         raise RemnantError(
             f"{path}: expected one whole number for each training row, found an array of "
             f"shape {labels.shape} and type {labels.dtype}."
         )
     return labels.astype(np.int64)
+
+
+def clean_labels(path: Path) -> Labels | None:
+    """Return the array `clean_label` of an archive, which tells whether its order is ours."""
+    with np.load(path, allow_pickle=False) as archive:
+        return archive["clean_label"].astype(np.int64) if "clean_label" in archive else None
 
 
 def _member(path: Path, key: str) -> np.ndarray:
@@ -141,11 +149,7 @@ class Asymmetric:
     def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
         """Return the observed labels."""
         spec = data.spec
-        if not spec.superclass and not spec.mistaken_for:
-            raise RemnantError(
-                f"asymmetric noise needs to know which classes of {spec.name} resemble each other: "
-                "it has neither superclasses nor pairs. Use block:RATE, symmetric:RATE or file:PATH."
-            )
+        check_fits(self, spec)
         targets = next_in_group(spec.superclass) if spec.superclass else spec.mistaken_for
         return pair_flip(data.y, self.rate, targets, rng)
 
@@ -179,12 +183,8 @@ class SuperclassRandom:
 
     def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
         """Return the observed labels."""
+        check_fits(self, data.spec)
         groups = data.spec.superclass
-        if not groups:
-            raise RemnantError(
-                f"superclass-random noise needs superclasses, which {data.spec.name} has not. "
-                "Use symmetric:RATE or block:RATE."
-            )
         others = {
             label: [c for c in range(len(groups)) if groups[c] == group and c != label]
             for label, group in enumerate(groups)
@@ -208,19 +208,39 @@ class FromFile:
 
     def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
         """Return the labels of the file for the rows at hand."""
-        labels = read_labels(Path(self.path), self.key)
-        expected, classes = int(data.index.max()) + 1, len(data.spec.classes)
-        if len(labels) < expected:
+        labels, classes = read_labels(Path(self.path), self.key), len(data.spec.classes)
+        if len(labels) != data.published:
             raise RemnantError(
-                f"{self.path}: expected a label for each of the {expected:,} or more training rows "
-                f"of {data.spec.name}, found {len(labels):,}. Is it made for another data set?"
+                f"{self.path}: expected a label for each of the {data.published:,} training rows of "
+                f"{data.spec.name}, found {len(labels):,}. Is it made for another data set?"
             )
+        if self.key and (truth := clean_labels(Path(self.path))) is not None:
+            differs = int((truth[data.index] != data.y).sum())
+            if differs:
+                raise RemnantError(
+                    f"{self.path}: its clean_label differs from {data.spec.name} in {differs:,} of "
+                    f"{len(data.y):,} rows. Its rows are in another order; use the file made for it."
+                )
         if labels.min() < 0 or labels.max() >= classes:
             raise RemnantError(
                 f"{self.path}: expected labels from 0 to {classes - 1}, found "
                 f"{labels.min()} to {labels.max()}. Number the classes as {data.spec.name} does."
             )
         return labels[data.index]
+
+
+def check_fits(noise: Noise, spec: Spec) -> None:
+    """Refuse noise that needs to know more of the classes than the data set tells."""
+    if isinstance(noise, Asymmetric) and not spec.superclass and not spec.mistaken_for:
+        raise RemnantError(
+            f"asymmetric noise needs to know which classes of {spec.name} resemble each other: it has "
+            "neither superclasses nor pairs. Use block:RATE, symmetric:RATE or file:PATH."
+        )
+    if isinstance(noise, SuperclassRandom) and not spec.superclass:
+        raise RemnantError(
+            f"superclass-random noise needs superclasses, which {spec.name} has not. "
+            "Use symmetric:RATE or block:RATE."
+        )
 
 
 NOISES: dict[str, Noise] = {

@@ -3,6 +3,7 @@
 A learner that does not replay passes `draw=None`; no objective knows of phases. B rows, C classes.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -92,7 +93,7 @@ class DarkReplay(CrossEntropy):
     keeps_logits = True
 
     def __post_init__(self) -> None:
-        if self.alpha < 0 or self.beta < 0:
+        if not (0 <= self.alpha < math.inf and 0 <= self.beta < math.inf):
             raise ValueError(f"alpha and beta are weights >= 0, got {self.alpha} and {self.beta}")
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor) -> Outcome:

@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -55,7 +56,9 @@ class Stop:
         self.requested = False
 
     def __enter__(self) -> "Stop":
-        self._before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
+        is_main = threading.current_thread() is threading.main_thread()  # no other hears signals
+        heard = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+        self._before = {number: signal.signal(number, self._ask) for number in heard}
         return self
 
     def __exit__(self, *error: object) -> None:

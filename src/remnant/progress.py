@@ -117,7 +117,7 @@ class Quiet:
 
     def note(self, text: str) -> None:
         """Say something worth knowing."""
-        self._console.print(text, highlight=False, soft_wrap=True)
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def end(self) -> None:
         """Leave."""

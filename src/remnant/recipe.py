@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from remnant import component
-from remnant.config import REGISTRIES
+from remnant.config import CHOICES, REGISTRIES
 from remnant.errors import RemnantError, nearest
 
 
@@ -18,27 +18,45 @@ def recipes() -> dict[str, str]:
     return {name: found[name].read_text() for name in sorted(found)}
 
 
+def is_file(name: str) -> bool:
+    """Whether a word of the command line is the path of a file."""
+    try:
+        return Path(name).is_file()
+    except OSError:  # a name too long for any file
+        return False
+
+
 def read(name: str) -> dict[str, Any]:
     """Return the settings of a recipe: a name that comes with the package, or a file."""
     known = recipes()
     path = Path(name)
-    if name not in known and not path.is_file():
+    if name not in known and not is_file(name):
         raise RemnantError(
             f"no recipe {name!r}{nearest(name, known)} Expected one of {', '.join(known)}, or the "
             "path of a TOML file."
         )
-    text = known[name] if name in known else path.read_text()
     try:
+        text = known[name] if name in known else path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RemnantError(f"{name}: expected TOML, but {error}. Mend that line.") from error
     table.setdefault("name", path.stem)
     return table
 
 
+def _names_one(choice: object) -> bool:
+    return isinstance(choice, str) or (isinstance(choice, Mapping) and "name" in choice)
+
+
 def apply(table: dict[str, Any], changes: Iterable[str]) -> dict[str, Any]:
-    """Return the settings with `key=value` or `key.setting=value` put on top."""
+    """Return the settings with `key=value` or `key.setting=value` put on top.
+
+    Another method brings its own choices: those that the recipe names give way to them.
+    """
+    changes = list(changes)
     merged = dict(table)
+    if any(change.partition("=")[0].strip() == "method" for change in changes):
+        merged = {k: v for k, v in merged.items() if k not in CHOICES or not _names_one(v)}
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:

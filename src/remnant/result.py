@@ -11,7 +11,7 @@ from safetensors.torch import save
 
 from remnant import metrics
 from remnant.component import short
-from remnant.config import Config
+from remnant.config import CHOICES, Config
 from remnant.memory import Memory
 from remnant.noise import NOISES
 from remnant.stream import Stream
@@ -37,7 +37,8 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
     matrix, width = [record["accuracy"] for record in tests], len(stream.tests)
     within = [record["accuracy_task_incremental"] for record in tests]
     return {
-        "method": config.method,
+        "method": config.label,
+        "choices": {name: config.table()[name] for name in CHOICES},
         "data": config.data,
         "noise": short(NOISES, config.noise),
         "seed": config.seed,
@@ -98,10 +99,16 @@ def memory_file(memory: Memory, stream: Stream) -> bytes:
 
 def git_commit() -> str | None:
     """Return the commit of the code, where it is run from a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-    here = Path(__file__).parent
     try:
-        done = subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=10, check=True)
+        _git("ls-files", "--error-unmatch", Path(__file__).name)  # not some repository around us
+        return _git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def _git(*words: str) -> str:
+    here = Path(__file__).parent
+    done = subprocess.run(
+        ["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=True
+    )
     return done.stdout.strip()

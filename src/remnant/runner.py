@@ -16,7 +16,7 @@ from rich.console import Console
 
 from remnant import checkpoint, evaluate, metrics
 from remnant.config import Config
-from remnant.errors import Interrupted, RemnantError
+from remnant.errors import Diverged, Interrupted, RemnantError
 from remnant.experiment import make_the_learner, make_the_stream
 from remnant.memory import Memory
 from remnant.process import Stop, compute, locked
@@ -43,6 +43,7 @@ def run(config: Config, options: Options | None = None, screen: Screen | None = 
         stream = make_the_stream(config, options.data_dir)
         folder = options.out / config.run_id(stream.fingerprint)
         if is_finished(folder) and not options.force:
+            screen.note("this run was finished earlier; --force repeats it")
             return folder
         with locked(folder):
             if options.force:
@@ -59,12 +60,18 @@ def is_finished(folder: Path) -> bool:
 
 
 def clear(folder: Path) -> None:
-    """Remove what an earlier run left in its folder."""
-    shutil.rmtree(folder / "checkpoint")
-    (folder / "checkpoint").mkdir()
-    for path in folder.iterdir():
-        if path.is_file() and path.name != ".lock":
-            path.unlink()
+    """Remove what an earlier run left in its folder; the results first, so that none outlive it."""
+    try:
+        (folder / "result.json").unlink(missing_ok=True)
+        shutil.rmtree(folder / "checkpoint")
+        (folder / "checkpoint").mkdir()
+        for path in folder.iterdir():
+            if path.is_file() and path.name != ".lock":
+                path.unlink()
+    except OSError as error:
+        raise RemnantError(
+            f"{folder}: cannot be cleared ({error.strerror}). Remove it by hand."
+        ) from error
 
 
 class Run:
@@ -79,6 +86,7 @@ class Run:
         self.history = History()
         self.since = time.monotonic()  # when history.seconds was brought up to date
         self.saved_at, self.save_cost = time.monotonic(), 0.0
+        self.where = "at the start"
 
     def go(self) -> None:
         """Learn all tasks, testing after each; then write the results."""
@@ -92,9 +100,18 @@ class Run:
                     self._learn(number, stop)
                     self._test(number)
                     self._save()
+        except Diverged as error:
+            raise RemnantError(self._post_mortem(str(error))) from error
         finally:
             self.screen.end()
         self._finish()
+
+    def _post_mortem(self, what: str) -> str:
+        saved = next(iter(checkpoint.generations(self.folder / "checkpoint")), None)
+        return (
+            f"{what}, {self.where}. The last good checkpoint: {saved or 'none yet'}. "
+            f"Try a smaller learning rate: --set lr={self.config.lr / 3:.2g}"
+        )
 
     def _learn(self, number: int, stop: Stop) -> None:
         asked = time.monotonic()
@@ -105,19 +122,15 @@ class Run:
                 self._count(event, time.monotonic() - asked)
                 self._show(event)
                 if stop.requested:
-                    self._stop(event)
+                    self._stop()
                 if self._is_due():
                     self._save()
             asked = time.monotonic()
 
     def _count(self, event: StepDone, seconds: float) -> None:
+        self.where = f"after step {event.step} of epoch {event.epoch + 1}, task {event.task + 1}"
         if not math.isfinite(event.loss):
-            newest = next(iter(checkpoint.generations(self.folder / "checkpoint")), None)
-            raise RemnantError(
-                f"the loss became {event.loss} at step {event.step} of epoch {event.epoch + 1}, "
-                f"task {event.task + 1}. The last good checkpoint: {newest or 'none yet'}. "
-                f"Try a smaller learning rate: --set lr={self.config.lr / 3:.2g}"
-            )
+            raise Diverged(f"the loss became {event.loss}")
         history, phase = self.history, str(event.phase.name).lower()
         history.phase_seconds[phase] = history.phase_seconds.get(phase, 0.0) + seconds
         history.steps += 1
@@ -133,25 +146,24 @@ class Run:
         """Return the first memory, the one that is replayed."""
         return next(iter(self.learner.memories().values()), None)
 
-    def _stop(self, event: StepDone) -> None:
+    def _stop(self) -> None:
         path = self._save()
-        raise Interrupted(
-            f"stopped after step {event.step} of epoch {event.epoch + 1}, task {event.task + 1}; "
-            f"saved in {path}\nThe same command goes on from there."
-        )
+        raise Interrupted(f"stopped {self.where}; saved in {path}\nThe same command goes on from there.")
 
     def _look(self, event: EpochDone) -> None:
         """Measure at the end of an epoch, before anything is rolled back."""
-        memory, learner, stream = self._memory(), self.learner, self.stream
+        memory, separation = self._memory(), None
+        if memory is not None:
+            separation = evaluate.separation(self.learner, memory, self.stream, event.task)
         self._record(
             {
                 "event": "epoch",
                 "task": event.task,
                 "epoch": event.epoch,
                 "phase": str(event.phase.name).lower(),
-                "loss": self.history.loss_sum / len(stream.tasks[event.task]),
-                "separation": memory and evaluate.separation(learner, memory, stream, event.task),
-                "memory": memory and evaluate.memory_report(memory, stream),
+                "loss": self.history.loss_sum / len(self.stream.tasks[event.task]),
+                "separation": separation,
+                "memory": self._memory_report(event.task),
             }
         )
         self.history.loss_sum = 0.0
@@ -160,7 +172,6 @@ class Run:
         is_joint = len(self.stream.tasks) == 1
         tests = self.stream.tests if is_joint else self.stream.tests[: number + 1]
         measured, names = evaluate.accuracy(self.learner, tests), self.stream.spec.classes
-        memory = self._memory()
         self._record(
             {
                 "event": "task",
@@ -168,10 +179,14 @@ class Run:
                 "accuracy": measured.class_incremental,
                 "accuracy_task_incremental": measured.task_incremental,
                 "accuracy_per_class": {names[c]: v for c, v in measured.per_class.items()},
-                "memory": memory and evaluate.memory_report(memory, self.stream),
+                "memory": self._memory_report(number),
             }
         )
         self.history.tasks = number + 1
+
+    def _memory_report(self, task: int) -> dict[str, Any] | None:
+        memory = self._memory()
+        return None if memory is None else evaluate.memory_report(memory, self.stream, task)
 
     def _record(self, record: dict[str, Any]) -> None:
         self.history.records.append(record)

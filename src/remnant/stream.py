@@ -94,15 +94,17 @@ def class_order(kind: str | Sequence[int], spec: Spec, rng: np.random.Generator)
     if kind == "superclass":
         if not spec.superclass:
             raise RemnantError(
-                f"class_order = 'superclass' needs superclasses, which {spec.name} has not. "
+                f"the order 'superclass' needs superclasses, which {spec.name} has not. "
                 "Use 'native', 'random' or a list of class numbers."
             )
         return sorted(classes, key=lambda c: (spec.superclass[c], c))
+    if isinstance(kind, str):
+        raise RemnantError(
+            f"expected native, superclass, random or a list of class numbers, got {kind!r}."
+        )
     order = [int(c) for c in kind]
     if sorted(order) != classes:
-        raise RemnantError(
-            f"class_order: expected each of the classes 0 to {len(classes) - 1} once, got {order}."
-        )
+        raise RemnantError(f"expected each of the classes 0 to {len(classes) - 1} once, got {order}.")
     return order
 
 
@@ -157,6 +159,7 @@ def make_stream(
         else:
             rows = torch.nonzero(torch.isin(test_y, torch.tensor(classes))).flatten()
             tests.append(Test(classes, rows, test_y[rows], data.test))
+        _refuse_untested(tests[-1], number, validation)
     return Stream(
         spec=replace(data.spec, classes=tuple(data.spec.classes[c] for c in order)),
         tasks=tuple(tasks),
@@ -183,6 +186,12 @@ def _refuse_empty(task: Task, spec: Spec, order: Sequence[int]) -> None:
             f"task {task.number} ({names}) has {len(task)} training rows, at least 2 are needed. "
             "Take more rows per class, another class order, or larger tasks."
         )
+
+
+def _refuse_untested(test: Test, number: int, validation: float) -> None:
+    if not len(test.id):
+        cure = "Hold out a larger share." if validation else "Take another class order or larger tasks."
+        raise RemnantError(f"task {number} has no row to be tested on, at least 1 is needed. {cure}")
 
 
 def _fingerprint(data: Dataset, observed: Tensor, chunk: int = 4096) -> str:

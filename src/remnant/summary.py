@@ -1,30 +1,30 @@
 """The end of a run, for a person."""
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from remnant.progress import duration
+from remnant.recipe import recipes
 
 
 def show(console: Console, folder: Path) -> None:
     """Print what a finished run found, where it lies, and what to try next."""
     result = json.loads((folder / "result.json").read_text())
     console.print()
-    console.print(
-        f"[bold]{result['method']}[/] on {result['data']}, noise {result['noise']}, "
-        f"seed {result['seed']}",
-        highlight=False,
-    )
+    title = f"on {result['data']}, noise {escape(result['noise'])}, seed {result['seed']}"
+    console.print(f"[bold]{result['method']}[/] {title}", highlight=False)
     console.print(accuracies(result))
     for name, value, meaning in figures(result):
         console.print(f"  {name:24s} {value:>9s}  [dim]{meaning}[/]", highlight=False)
     console.print()
-    console.print(files(folder), highlight=False, soft_wrap=True)
-    console.print(next_steps(result), highlight=False, soft_wrap=True)
+    console.print(files(folder, result), markup=False, highlight=False, soft_wrap=True)
+    console.print(next_steps(folder, result), markup=False, highlight=False, soft_wrap=True)
 
 
 def accuracies(result: dict[str, Any]) -> Table:
@@ -67,21 +67,26 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [*rows, ("time", duration(result["seconds"]), pace)]
 
 
-def files(folder: Path) -> str:
+def files(folder: Path, result: dict[str, Any]) -> str:
     """Say where the files are."""
+    kept = "  memory.safetensors  what was kept" if result["memory"] else ""
     return (
         f"  {folder}/\n"
         "    result.json     all numbers          metrics.jsonl       one line per epoch and task\n"
-        "    config.toml     repeats this run     memory.safetensors  what was kept"
+        f"    config.toml     repeats this run   {kept}"
     )
 
 
-def next_steps(result: dict[str, Any]) -> str:
-    """Suggest what to try."""
+def next_steps(folder: Path, result: dict[str, Any]) -> str:
+    """Suggest what to try, with the recipe that was run."""
+    name = tomllib.loads((folder / "config.toml").read_text())["name"]
+    run = "remnant run" if name == "digits" else f"remnant run {name if name in recipes() else 'RECIPE'}"
     other = "er" if result["method"] != "er" else "aer-abs"
-    return (
-        "\n  Try next:\n"
-        f"    remnant run --method {other:12s}  the same stream with another method\n"
-        "    remnant run --noise symmetric:0.6  more wrong labels\n"
-        "    remnant list methods               what else there is"
-    )
+    suggestions = {
+        f"{run} --method {other}": "the same stream with another method",
+        f"{run} --noise symmetric:0.6": "more wrong labels",
+        "remnant list methods": "what else there is",
+    }
+    width = max(map(len, suggestions)) + 2
+    lines = [f"    {command:{width}s}{meaning}" for command, meaning in suggestions.items()]
+    return "\n".join(["", "  Try next:", *lines])

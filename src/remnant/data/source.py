@@ -65,6 +65,7 @@ class Dataset:
     test: Source
     test_y: Labels  # (T,)
     index: Labels  # (N,) position of each training row in the published data set
+    published: int  # training rows of the published data set
 
 
 def arrays(
@@ -82,6 +83,7 @@ def arrays(
         test=Arrays(torch.from_numpy(np.ascontiguousarray(test_x))),
         test_y=test_y.astype(np.int64),
         index=np.arange(len(y), dtype=np.int64),
+        published=len(y),
     )
 
 
@@ -96,4 +98,5 @@ def subset(data: Dataset, per_class: int, rng: np.random.Generator) -> Dataset:
         test=data.test,
         test_y=data.test_y,
         index=data.index[rows],
+        published=data.published,
     )
