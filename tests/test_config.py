@@ -76,6 +76,7 @@ def test_later_settings_win() -> None:
         ({"replacement": "ABS"}, "Known: reservoir, lass, abs"),
         ({"lr": -1.0}, "greater than 0"),
         ({"lr": "fast"}, "lr: "),
+        ({"buffer": 10**12}, "buffer: "),
         ({"epochs": 2.5}, "epochs: "),
         ({"epochs": True}, "epochs: "),
         ({"seed": -1}, "seed: "),

@@ -83,7 +83,7 @@ class Config(BaseModel):
     scoring: Annotated[Scoring, _component("scoring")] = Field(description="how old a loss may be")
     insertion: Annotated[Insertion, _component("insertion")] = Field(description="who may enter")
     replacement: Annotated[Replacement, _component("replacement")] = Field(description="who leaves")
-    buffer: int = Field(100, ge=0, strict=True, description="rows of the memory")
+    buffer: int = Field(100, ge=0, le=10**7, strict=True, description="rows of the memory")
     epochs: int = Field(20, ge=1, strict=True, description="epochs per task")
     batch: int = Field(32, ge=3, strict=True, description="rows of the stream, and of the memory")
     lr: float = Field(0.1, gt=0, strict=True, description="learning rate")

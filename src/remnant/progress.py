@@ -189,7 +189,7 @@ class Live(Quiet):
 
 def screen(quiet: bool) -> Screen:
     """Return the display that fits standard output."""
-    console = Console()
     if quiet:
-        return Quiet(console)
+        return Quiet(Console(stderr=True))
+    console = Console()
     return Live(console) if console.is_terminal else Lines(console)

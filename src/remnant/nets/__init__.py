@@ -12,9 +12,9 @@ from remnant.nets.small import SmallNet
 
 
 def check_width(width: int) -> None:
-    """Refuse a network without channels."""
-    if width < 1:
-        raise ValueError(f"width is a number of channels, at least 1, got {width}")
+    """Refuse a network without channels, or with more than any machine holds."""
+    if not 1 <= width <= 4096:
+        raise ValueError(f"width is a number of channels from 1 to 4096, got {width}")
 
 
 class Net(Protocol):
