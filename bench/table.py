@@ -40,7 +40,8 @@ def separation(result: dict[str, Any], phase: str) -> float:
 
 
 def cell(values: list[float]) -> str:
-    return f"{mean(values):6.2f} ±{standard_error(values):5.2f}"
+    spread = f" ±{standard_error(values):5.2f}" if len(values) > 1 else ""
+    return f"{mean(values):6.2f}{spread}"
 
 
 def row(method: str, rate: str, results: list[dict[str, Any]]) -> str:
@@ -93,9 +94,10 @@ def main() -> None:
     print(f"\n{args.recipe} {' '.join(args.changes)}  seeds {' '.join(args.seeds)}")
     print("| method | lr | FAA | FF | purity | separation, mean over epochs | minutes | FAA per seed |")
     print("|---|---|---|---|---|---|---|---|")
+    given = next((c.removeprefix("lr=") for c in args.changes if c.startswith("lr=")), "")
     for i, method in enumerate(args.methods):
         part = results[i * len(args.seeds) : (i + 1) * len(args.seeds)]
-        print(row(method, rates[method] or "recipe's", part))
+        print(row(method, rates[method] or given or "recipe's", part))
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def test_a_dry_run_prints_a_plan_and_leaves_nothing(tmp_path: Path) -> None:
         (["run", "buffer=20", "--set", "buffer=50"], "each setting once, got buffer"),
         (["run", "cifar10", "--data-dir", "nowhere"], "remnant data get cifar10"),
         (["run", "--noise", "file:nowhere.npy"], "nowhere.npy"),
-        (["list", "method"], "expected one of methods"),
+        (["list", "method"], "did you mean 'methods'"),
         (["data", "check", "cifar"], "did you mean"),
     ],
 )

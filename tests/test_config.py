@@ -98,6 +98,7 @@ def test_later_settings_win() -> None:
         ({"class_order": "superclass"}, "superclasses"),
         ({"noise": "asymmetric:0.2"}, "resemble each other"),
         ({"noise": "superclass-random:0.2"}, "needs superclasses"),
+        ({"noise": "file:nowhere.npy"}, "nowhere.npy: no such file of labels"),
     ],
 )
 def test_a_mistake_is_named_with_what_to_do(given: dict[str, Any], words: str) -> None:
@@ -137,8 +138,10 @@ def test_a_method_with_other_choices_does_not_go_by_its_name() -> None:
     assert "-er-custom-" in changed_er.run_id("x")
 
 
-def test_labels_from_two_arrays_of_one_file_have_two_names() -> None:
-    noises = [{"name": "file", "path": "/a/b/human.npz", "key": key} for key in ("worse", "aggre")]
+def test_labels_from_two_arrays_of_one_file_have_two_names(tmp_path: Path) -> None:
+    (tmp_path / "human.npz").touch()
+    path = str(tmp_path / "human.npz")
+    noises = [{"name": "file", "path": path, "key": key} for key in ("worse", "aggre")]
     ids = [resolve({"noise": noise}).run_id("x") for noise in noises]
     assert ids[0].startswith("digits-aer-abs-file-human.npz-key=worse-s0-")
     assert ids[0].rpartition("-")[0] != ids[1].rpartition("-")[0]
@@ -199,6 +202,11 @@ def test_a_recipe_that_is_no_text_is_refused(tmp_path: Path) -> None:
 def test_a_name_that_can_be_no_file_is_an_unknown_recipe(name: str) -> None:
     with pytest.raises(RemnantError, match="no recipe"):
         recipe.read(name)
+
+
+def test_a_run_folder_is_the_recipe_in_it(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text(resolve({"lr": 0.7}).toml())
+    assert recipe.read(str(tmp_path)) == recipe.read(str(tmp_path / "config.toml"))
 
 
 def test_an_unknown_recipe_is_answered_with_the_nearest() -> None:

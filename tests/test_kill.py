@@ -155,16 +155,17 @@ def test_ten_sigkills_of_the_command_line_each_continued_to_the_same_end(
     words = ["run", "digits", "--method", method, "epochs=10", "--save-every", str(pause)]
     command = [sys.executable, "-c", PROBE, *words, "--out"]
     whole = subprocess.run([*command, tmp_path / "whole"], capture_output=True, text=True, check=True)
-    seconds = [float(line.split()[2]) for line in whole.stderr.splitlines()]
-    length, folder = seconds[-1] - seconds[0], Path(whole.stdout.splitlines()[-1])
+    last = max(int(line.split()[1]) for line in whole.stderr.splitlines())
+    folder = Path(whole.stdout.splitlines()[-1])
     for kill in range(10):
         out = tmp_path / f"cut-{kill}"
         log = tmp_path / f"log-{kill}"
         with log.open("w") as stderr:
             process = subprocess.Popen([*command, out], stdout=subprocess.DEVNULL, stderr=stderr)
-            while "saved" not in log.read_text():
-                time.sleep(0.02)
-            time.sleep(rng.uniform(0, 0.7 * length))
+            step = rng.randint(last // 20, last - last // 10)
+            while "saved" not in log.read_text() or f"step {step} " not in log.read_text():
+                time.sleep(0.005)
+            time.sleep(rng.uniform(0, 0.02))  # anywhere within a step or a checkpoint
             process.kill()
             assert process.wait() == -signal.SIGKILL
         done = subprocess.run([*command, out], capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ import typer
 
 from remnant.cli_data import DataDir
 from remnant.cli_data import app as data_app
-from remnant.errors import Interrupted, RemnantError
+from remnant.errors import Interrupted, RemnantError, nearest
 
 app = typer.Typer(
     name="remnant",
@@ -21,7 +21,8 @@ app = typer.Typer(
 )
 app.add_typer(data_app, name="data", help="Fetch and check data sets.")
 
-LISTS = ("methods", "data", "nets", "noises", "recipes", "settings")
+LISTS = ("methods", "data", "nets", "noises", "recipes")
+MORE = ("objectives", "schedules", "insertions", "replacements", "settings")
 
 
 @app.command()
@@ -90,7 +91,7 @@ def run(
 @app.command("list")
 def list_(
     what: Annotated[
-        str, typer.Argument(help=f"One of: {', '.join(LISTS)}. Default: all but settings.")
+        str, typer.Argument(help=f"{', '.join(LISTS)} (these by default); {', '.join(MORE)}.")
     ] = "",
 ) -> None:
     """Show what there is to choose from.
@@ -101,11 +102,14 @@ def list_(
       remnant list methods
       remnant list settings
     """
-    if what and what not in LISTS:
-        raise RemnantError(f"expected one of {', '.join(LISTS)}, got {what!r}.")
+    known = [*LISTS, *MORE]
+    if what and what not in known:
+        raise RemnantError(
+            f"unknown list {what!r}{nearest(what, known)} Expected one of {', '.join(known)}."
+        )
     from remnant import listing
 
-    for name in [what] if what else LISTS[:-1]:
+    for name in [what] if what else LISTS:
         listing.show(name)
 
 

@@ -1,6 +1,6 @@
 """What the verb `list` shows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from rich.console import Console
 from rich.table import Table
@@ -9,8 +9,6 @@ from remnant import component
 from remnant.config import CHOICES, REGISTRIES, Config
 from remnant.data import DATA
 from remnant.methods import METHODS
-from remnant.nets import NETS
-from remnant.noise import NOISES
 from remnant.recipe import recipes
 
 Rows = Iterable[tuple[str, str]]
@@ -47,7 +45,7 @@ def rows(what: str) -> Rows:
         return ((name, text.splitlines()[0].lstrip("# ")) for name, text in recipes().items())
     if what == "settings":
         return settings()
-    registry: Mapping[str, object] = {"nets": NETS, "noises": NOISES}[what]  # type: ignore[assignment]
+    registry = REGISTRIES[what.removesuffix("s")]
     return ((component.short(registry, value), first_line(value)) for value in registry.values())
 
 

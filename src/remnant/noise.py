@@ -60,10 +60,15 @@ def next_in_group(groups: Sequence[int]) -> dict[int, int]:
     return {label: target for label, target in targets.items() if label != target}
 
 
-def read_labels(path: Path, key: str) -> Labels:
-    """Read whole-number labels from .npy, .npz or .csv; nothing is unpickled."""
+def require_file(path: Path) -> None:
+    """Refuse a path that leads to no file."""
     if not path.is_file():
         raise RemnantError(f"{path}: no such file of labels. Give the path of an .npy, .npz or .csv.")
+
+
+def read_labels(path: Path, key: str) -> Labels:
+    """Read whole-number labels from .npy, .npz or .csv; nothing is unpickled."""
+    require_file(path)
     try:
         if path.suffix == ".npz":
             labels = _member(path, key)
@@ -230,7 +235,9 @@ class FromFile:
 
 
 def check_fits(noise: Noise, spec: Spec) -> None:
-    """Refuse noise that needs to know more of the classes than the data set tells."""
+    """Refuse noise that needs what is not there: knowledge of the classes, or a file."""
+    if isinstance(noise, FromFile):
+        require_file(Path(noise.path))
     if isinstance(noise, Asymmetric) and not spec.superclass and not spec.mistaken_for:
         raise RemnantError(
             f"asymmetric noise needs to know which classes of {spec.name} resemble each other: it has "

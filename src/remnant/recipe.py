@@ -19,21 +19,26 @@ def recipes() -> dict[str, str]:
 
 
 def is_file(name: str) -> bool:
-    """Whether a word of the command line is the path of a file."""
+    """Whether a word of the command line is the path of a recipe, or of a run folder."""
     try:
-        return Path(name).is_file()
+        return _path(name).is_file()
     except OSError:  # a name too long for any file
         return False
+
+
+def _path(name: str) -> Path:
+    path = Path(name)
+    return path / "config.toml" if path.is_dir() else path
 
 
 def read(name: str) -> dict[str, Any]:
     """Return the settings of a recipe: a name that comes with the package, or a file."""
     known = recipes()
-    path = Path(name)
+    path = _path(name)
     if name not in known and not is_file(name):
         raise RemnantError(
             f"no recipe {name!r}{nearest(name, known)} Expected one of {', '.join(known)}, or the "
-            "path of a TOML file."
+            "path of a TOML file or a run folder."
         )
     try:
         text = known[name] if name in known else path.read_text(encoding="utf-8")

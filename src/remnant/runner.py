@@ -22,7 +22,7 @@ from remnant.memory import Memory
 from remnant.process import Stop, compute, locked
 from remnant.progress import Plan, Quiet, Screen
 from remnant.protocol import EpochDone, Learner, StepDone
-from remnant.result import History, memory_file, summarise
+from remnant.result import History, git_commit, memory_file, summarise
 from remnant.stream import Stream
 
 
@@ -43,7 +43,7 @@ def run(config: Config, options: Options | None = None, screen: Screen | None = 
         stream = make_the_stream(config, options.data_dir)
         folder = options.out / config.run_id(stream.fingerprint)
         if is_finished(folder) and not options.force:
-            screen.note("this run was finished earlier; --force repeats it")
+            screen.note(f"this run was finished earlier{by_other_code(folder)}; --force repeats it")
             return folder
         with locked(folder):
             if options.force:
@@ -57,6 +57,12 @@ def run(config: Config, options: Options | None = None, screen: Screen | None = 
 def is_finished(folder: Path) -> bool:
     """Whether a run has written its results, which it does last."""
     return (folder / "result.json").exists()
+
+
+def by_other_code(folder: Path) -> str:
+    """Say so if the code may have changed since a run was finished."""
+    then, now = json.loads((folder / "result.json").read_text())["git"], git_commit()
+    return f", by the code of {then} (now {now})" if then != now or "dirty" in str(now) else ""
 
 
 def clear(folder: Path) -> None:

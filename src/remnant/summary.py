@@ -1,6 +1,8 @@
 """The end of a run, for a person."""
 
 import json
+import shutil
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from remnant import recipe
+from remnant.config import resolve
 from remnant.progress import duration
-from remnant.recipe import recipes
 
 
 def show(console: Console, folder: Path) -> None:
@@ -78,15 +81,23 @@ def files(folder: Path, result: dict[str, Any]) -> str:
 
 
 def next_steps(folder: Path, result: dict[str, Any]) -> str:
-    """Suggest what to try, with the recipe that was run."""
-    name = tomllib.loads((folder / "config.toml").read_text())["name"]
-    run = "remnant run" if name == "digits" else f"remnant run {name if name in recipes() else 'RECIPE'}"
+    """Suggest what to try, in words that change one thing of the run that was made."""
+    table = tomllib.loads((folder / "config.toml").read_text())
+    is_default = table == resolve(recipe.read("digits")).table()
+    run = f"{program()} run" if is_default else f"{program()} run {folder}"
     other = "er" if result["method"] != "er" else "aer-abs"
+    rate = 0.6 if result["noise"] != "symmetric:0.6" else 0.2
     suggestions = {
         f"{run} --method {other}": "the same stream with another method",
-        f"{run} --noise symmetric:0.6": "more wrong labels",
-        "remnant list methods": "what else there is",
+        f"{run} --noise symmetric:{rate}": "other noise",
+        f"{program()} list methods": "what else there is",
     }
     width = max(map(len, suggestions)) + 2
     lines = [f"    {command:{width}s}{meaning}" for command, meaning in suggestions.items()]
     return "\n".join(["", "  Try next:", *lines])
+
+
+def program() -> str:
+    """Return what to type for this program: its name, or its path where that is not found."""
+    called = Path(sys.argv[0])
+    return str(called) if called.name == "remnant" and not shutil.which("remnant") else "remnant"
