@@ -1,6 +1,7 @@
 """What the verb `list` shows."""
 
 from collections.abc import Iterable
+from inspect import isfunction
 
 from rich.console import Console
 from rich.table import Table
@@ -15,8 +16,10 @@ Rows = Iterable[tuple[str, str]]
 
 
 def first_line(thing: object) -> str:
-    """Return the first line of a component's docstring."""
-    return (type(thing).__doc__ or "").strip().splitlines()[0]
+    """Return the first line of the docstring of a component, or of the function it is made of."""
+    functions = [value for value in vars(thing).values() if isfunction(value)]
+    described = functions[0] if functions else type(thing)
+    return (described.__doc__ or "").strip().splitlines()[0]
 
 
 def settings() -> Rows:
