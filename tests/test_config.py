@@ -228,3 +228,11 @@ def test_a_users_recipe_is_named_after_its_file(tmp_path: Path) -> None:
 def test_a_setting_without_a_value_is_refused() -> None:
     with pytest.raises(RemnantError, match="expected key=value, got 'lr'"):
         recipe.apply({}, ["lr"])
+
+
+def test_a_recipe_of_the_package_wins_over_a_file_of_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("digits").write_text("something else")
+    assert recipe.read("digits")["data"] == "digits"

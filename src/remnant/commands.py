@@ -31,7 +31,7 @@ class Request:
 
     def config(self) -> Config:
         """Return the config that is asked for."""
-        names = [word for word in self.words if "=" not in word or recipe.is_file(word)]
+        names = [word for word in self.words if "=" not in word or recipe.find(word)]
         if len(names) > 1:
             raise RemnantError(f"expected one recipe, got {', '.join(names)}.")
         settings = [word for word in self.words if word not in names]

@@ -18,34 +18,31 @@ def recipes() -> dict[str, str]:
     return {name: found[name].read_text() for name in sorted(found)}
 
 
-def is_file(name: str) -> bool:
-    """Whether a word of the command line is the path of a recipe, or of a run folder."""
-    try:
-        return _path(name).is_file()
-    except OSError:  # a name too long for any file
-        return False
-
-
-def _path(name: str) -> Path:
+def find(name: str) -> Path | None:
+    """Return the recipe file that a word of the command line leads to, or the one in a run folder."""
     path = Path(name)
-    return path / "config.toml" if path.is_dir() else path
+    try:
+        path = path / "config.toml" if path.is_dir() else path
+        return path if path.is_file() else None
+    except OSError:  # a name too long for any file
+        return None
 
 
 def read(name: str) -> dict[str, Any]:
     """Return the settings of a recipe: a name that comes with the package, or a file."""
     known = recipes()
-    path = _path(name)
-    if name not in known and not is_file(name):
+    path = None if name in known else find(name)
+    if name not in known and path is None:
         raise RemnantError(
             f"no recipe {name!r}{nearest(name, known)} Expected one of {', '.join(known)}, or the "
             "path of a TOML file or a run folder."
         )
     try:
-        text = known[name] if name in known else path.read_text(encoding="utf-8")
+        text = known[name] if path is None else path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RemnantError(f"{name}: expected TOML, but {error}. Mend that line.") from error
-    table.setdefault("name", path.stem)
+    table.setdefault("name", name if path is None else path.stem)
     return table
 
 
