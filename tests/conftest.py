@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from torch import Tensor
+from torch import Tensor, nn
 
 from remnant.augment import View
 from remnant.config import Config, resolve
@@ -18,7 +18,7 @@ from remnant.memory import Memory
 from remnant.methods import Method
 from remnant.nets import Small, build
 from remnant.progress import Quiet
-from remnant.rng import Generators
+from remnant.rng import Generators, derive
 from remnant.runner import Options, run
 from remnant.stream import Stream, make_stream
 
@@ -59,12 +59,15 @@ def tiny_stream(tasks: int = 3, noise: float = 0.3, seed: int = 0) -> Stream:
 def tiny_learner(method: Method, stream: Stream, **changes: Any) -> ReplayLearner:  # noqa: ANN401
     settings = {"epochs": 4, "batch": 8, "lr": 0.05} | changes
     capacity = settings.pop("capacity", 10)
-    classes = len(stream.spec.classes)
-    logits = classes if method.objective.keeps_logits else 0
-    memory = Memory(capacity, stream.spec.shape, logits=logits)
-    net = build(Small(4), stream.spec, seed=3)
-    view, rng = stream.spec.view, Generators.from_seed(1)
-    return ReplayLearner(method, Training(**settings), net, memory, view, rng, classes)
+    spec = stream.spec
+    logits = len(spec.classes) if method.objective.keeps_logits else 0
+    memory = Memory(capacity, spec.shape, logits=logits)
+
+    def new_net(name: str) -> nn.Module:
+        return build(Small(4), spec, derive(3, name))
+
+    rng = Generators.from_seed(1)
+    return ReplayLearner(method, Training(**settings), spec, new_net, memory, rng, noise_rate=0.3)
 
 
 def weights(learner: ReplayLearner) -> dict[str, Tensor]:

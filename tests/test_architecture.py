@@ -8,7 +8,8 @@ ROOT = Path(__file__).parent.parent / "src" / "remnant"
 # Imports point up this list: data -> noise -> stream -> learner -> metrics -> runner -> command line.
 ORDER = [
     "errors", "component", "rng", "augment", "data", "noise", "stream", "schedule", "insertion",
-    "memory", "scoring", "replacement", "objective", "methods", "nets", "protocol", "learner",
+    "memory", "scoring", "replacement", "objective", "nets", "protocol", "predict", "sgd", "mixture",
+    "consolidate", "methods", "learner",
     "metrics", "evaluate", "checkpoint", "config", "recipe", "experiment", "estimate", "process",
     "progress", "result", "runner", "summary", "listing", "commands", "cli_data", "cli", "__main__",
 ]  # fmt: skip

@@ -1,9 +1,10 @@
-"""How raw inputs become what a network sees: normalised, and augmented in training.
+"""How raw inputs become what a network sees: normalised, augmented in training, mixed with each other.
 
 Each image of a batch gets its own crop and flip, drawn from an explicit generator.
-B images of K channels, H x W.
+B images of K channels, H x W, C classes.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -47,3 +48,57 @@ def crop_and_flip(x: Tensor, pad: int, flip: bool, rng: torch.Generator) -> Tens
     channel = torch.arange(channels, device=x.device)[None, :, None, None]
     padded = F.pad(x, (pad, pad, pad, pad))
     return padded[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
+
+
+def beta(parameter: float, count: int, rng: torch.Generator) -> Tensor:
+    """Draw from Beta(parameter, parameter), one uniform each, by inverse distribution function."""
+    from scipy.special import betaincinv
+
+    uniform = torch.rand(count, generator=rng, dtype=torch.float64)
+    return torch.from_numpy(betaincinv(parameter, parameter, uniform.numpy())).float()
+
+
+def mixup(x: Tensor, target: Tensor, share: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    """Blend each row with row `other` of the batch; it keeps the larger part: max(share, 1 - share).
+
+    One share for each row, or one for all; the target (B, C) is blended like the input.
+    """
+    share = torch.maximum(share, 1 - share)
+    wide = share.view(-1, *[1] * (x.dim() - 1))
+    return x.lerp(x[other], 1 - wide), target.lerp(target[other], 1 - share[:, None])
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """A batch in which each image may hold a patch of another one."""
+
+    x: Tensor
+    other: Tensor  # (B,) where the patches come from
+    share: float  # of each image that is its own
+
+    def blend(self, own: Tensor, other: Tensor) -> Tensor:
+        """Weigh two losses as the pixels are."""
+        return self.share * own + (1 - self.share) * other
+
+
+def cutmix(x: Tensor, probability: float, rng: torch.Generator) -> Mixed:
+    """Paste one rectangle of other images of the batch into each, with this probability (CutMix).
+
+    It covers a share of the image drawn uniformly, around a uniform centre, cut off at the border. Four
+    uniforms and a permutation are drawn, whether they are used or not.
+    """
+    height, width = x.shape[-2:]
+    chance, own, down, right = torch.rand(4, generator=rng).tolist()
+    other = torch.randperm(len(x), generator=rng)
+    if chance >= probability:
+        return Mixed(x, other, 1.0)
+    top, bottom = _stretch(down, height, own)
+    left, right_end = _stretch(right, width, own)
+    mixed = x.clone()
+    mixed[..., top:bottom, left:right_end] = x[other][..., top:bottom, left:right_end]
+    return Mixed(mixed, other, 1 - (bottom - top) * (right_end - left) / (height * width))
+
+
+def _stretch(centre: float, size: int, own: float) -> tuple[int, int]:
+    half, middle = int(size * math.sqrt(1 - own)) // 2, int(centre * size)
+    return max(0, middle - half), min(size, middle + half)

@@ -22,6 +22,26 @@ def settings(component: object) -> dict[str, Plain]:
     return {name: value for name, value in values.items() if isinstance(value, Plain)}
 
 
+def tuned(default: Any) -> Any:  # noqa: ANN401
+    """Return a field whose value is fitted to the data: another one does not make another method."""
+    return dataclasses.field(default=default, metadata={"tuned": True})
+
+
+def is_same_but_tuned(a: T, b: T) -> bool:
+    """Whether two components differ in tuned settings alone.
+
+    >>> from dataclasses import make_dataclass
+    >>> kind = make_dataclass("kind", [("lr", float, tuned(0.1)), ("views", int, 3)], frozen=True)
+    >>> is_same_but_tuned(kind(lr=0.2), kind()), is_same_but_tuned(kind(views=2), kind())
+    (True, False)
+    """
+    if type(a) is not type(b):
+        return False
+    fields = dataclasses.fields(a)  # type: ignore[arg-type]
+    like_b = {f.name: getattr(b, f.name) for f in fields if "tuned" in f.metadata}
+    return bool(dataclasses.replace(a, **like_b) == b)  # type: ignore[type-var]
+
+
 def name_of(registry: Mapping[str, T], component: T) -> str:
     """Return the name under which a component is known."""
     for name, default in registry.items():

@@ -11,6 +11,7 @@ import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
 from remnant import component
+from remnant.consolidate import CONSOLIDATIONS, Consolidation, Nothing
 from remnant.data import DATA
 from remnant.errors import RemnantError, nearest
 from remnant.insertion import INSERTIONS, Insertion
@@ -24,7 +25,7 @@ from remnant.schedule import SCHEDULES, Phase, Schedule, phases
 from remnant.scoring import SCORINGS, Scoring
 from remnant.stream import class_order, split_evenly
 
-FORMAT = 1  # of run folders; a new number makes every run a new one
+FORMAT = 2  # of run folders; a new number makes every run a new one
 
 REGISTRIES: dict[str, Mapping[str, Any]] = {
     "noise": NOISES,
@@ -34,8 +35,9 @@ REGISTRIES: dict[str, Mapping[str, Any]] = {
     "scoring": SCORINGS,
     "insertion": INSERTIONS,
     "replacement": REPLACEMENTS,
+    "consolidation": CONSOLIDATIONS,
 }
-CHOICES = ("objective", "schedule", "scoring", "insertion", "replacement")
+CHOICES = ("objective", "schedule", "scoring", "insertion", "replacement", "consolidation")
 
 
 def _component(kind: str) -> PlainValidator:
@@ -83,6 +85,9 @@ class Config(BaseModel):
     scoring: Annotated[Scoring, _component("scoring")] = Field(description="how old a loss may be")
     insertion: Annotated[Insertion, _component("insertion")] = Field(description="who may enter")
     replacement: Annotated[Replacement, _component("replacement")] = Field(description="who leaves")
+    consolidation: Annotated[Consolidation | Nothing, _component("consolidation")] = Field(
+        description="what is done with the memory at the end of a task"
+    )
     buffer: int = Field(100, ge=0, le=10**7, strict=True, description="rows of the memory")
     epochs: int = Field(20, ge=1, strict=True, description="epochs per task")
     batch: int = Field(32, ge=3, strict=True, description="rows of the stream, and of the memory")
@@ -96,10 +101,10 @@ class Config(BaseModel):
     @property
     def label(self) -> str:
         """Return the method's name, marked where its choices were changed."""
-        return self.method + ("" if self.the_method() == METHODS[self.method] else "-custom")
+        return self.method + ("-custom" if self.the_method().is_variant_of(METHODS[self.method]) else "")
 
     def the_method(self) -> Method:
-        """Return the five choices as one value."""
+        """Return the six choices as one value."""
         return Method(**{choice: getattr(self, choice) for choice in CHOICES})
 
     def training(self) -> Training:
@@ -211,6 +216,25 @@ def _contradictions(config: Config) -> Iterator[tuple[set[str], str]]:
             yield {"data", key}, f"{key}: {error}"
     if config.the_method().uses_memory(config.epochs):
         yield from _memory_problems(config)
+    yield from _consolidation_problems(config)
+
+
+def _consolidation_problems(config: Config) -> Iterator[tuple[set[str], str]]:
+    method, keys = config.the_method(), {"consolidation", "schedule", "method"}
+    consolidates = not isinstance(config.consolidation, Nothing)
+    if consolidates and not method.uses_memory(config.epochs):
+        yield (
+            keys,
+            f"consolidation: it learns from the memory, and {config.method} keeps none; take 'none'",
+        )
+    trains = any(Phase.TRAIN in phase for phase in phases(method.schedule, config.epochs))
+    if not trains and not consolidates:
+        name = component.name_of(SCHEDULES, method.schedule)
+        yield (
+            keys,
+            f"schedule: with {name!r} nothing is learned before the end of a task; choose a "
+            f"consolidation: {', '.join(n for n in CONSOLIDATIONS if n != 'none')}",
+        )
 
 
 def _memory_problems(config: Config) -> Iterator[tuple[set[str], str]]:

@@ -9,11 +9,10 @@ import torch
 
 from remnant.config import Config
 from remnant.experiment import make_the_learner
-from remnant.learner import even_batches
 from remnant.memory import Memory
 from remnant.protocol import StepDone
 from remnant.schedule import Phase, phases
-from remnant.stream import Stream, Task
+from remnant.stream import Stream, Task, even_batches
 
 
 @dataclass(frozen=True)

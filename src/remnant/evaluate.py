@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from remnant import metrics
-from remnant.learner import cross_entropy
 from remnant.memory import Memory
-from remnant.protocol import Learner
+from remnant.predict import cross_entropy
+from remnant.protocol import Division, Learner
 from remnant.stream import Stream, Test
 
 
@@ -62,6 +62,19 @@ def memory_report(memory: Memory, stream: Stream, task: int) -> dict[str, Any]:
         "balance": metrics.balance(rows.y, seen),
         "duplicates": metrics.duplicates(rows.id),
     }
+
+
+def division_report(division: Division, memory: Memory, stream: Stream) -> list[dict[str, Any]]:
+    """Return for each network how well its division meets the truth, or why it has none."""
+    clean = is_clean(memory, stream)
+    reports: list[dict[str, Any]] = []
+    for posterior, reason in zip(division.clean, division.plain, strict=True):
+        if reason:
+            reports.append({"plain": reason})
+            continue
+        is_trusted = posterior > 0.5
+        reports.append({"trusted": int(is_trusted.sum()), **metrics.detection(is_trusted, clean)})
+    return reports
 
 
 def separation(learner: Learner, memory: Memory, stream: Stream, task: int) -> float | None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from remnant.config import Config
 from remnant.data import load, subset
@@ -32,16 +33,25 @@ def make_the_stream(config: Config, data_dir: Path | None) -> Stream:
 
 
 def make_the_learner(config: Config, stream: Stream) -> ReplayLearner:
-    """Build network, memory and method."""
+    """Build networks, memory and method."""
     method, spec = config.the_method(), stream.spec
-    classes = len(spec.classes)
-    net = build(config.net, spec, derive(config.seed, "net"))
-    if config.channels_last:
-        net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def new_net(name: str) -> nn.Module:
+        net = build(config.net, spec, derive(config.seed, name))
+        layout = torch.channels_last if config.channels_last else torch.contiguous_format
+        return net.to(memory_format=layout)  # type: ignore[call-overload, no-any-return]
+
     memory = Memory(
         config.buffer if method.uses_memory(config.epochs) else 0,
         spec.shape,
-        logits=classes if method.objective.keeps_logits else 0,
+        logits=len(spec.classes) if method.objective.keeps_logits else 0,
     )
     rng = Generators.from_seed(config.seed)
-    return ReplayLearner(method, config.training(), net, memory, spec.view, rng, classes)
+    training, noise_rate = config.training(), share_of_wrong_labels(stream)
+    return ReplayLearner(method, training, spec, new_net, memory, rng, noise_rate)
+
+
+def share_of_wrong_labels(stream: Stream) -> float:
+    """Return the share of wrong labels among the rows to learn from: known in a benchmark."""
+    rows = torch.cat([task.id for task in stream.tasks])
+    return float((stream.truth[rows] != stream.observed[rows]).double().mean())

@@ -1,30 +1,31 @@
-"""Algorithm 1, line by line, for every method that is a combination of the five choices.
+"""Algorithm 1, line by line, for every method that is a combination of the six choices.
 
 The learner yields after each step, keeps a cursor, and can be saved and continued at any step, bit for
 bit. B stream rows, C classes.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from remnant.augment import View
+from remnant.consolidate import Fit, Nothing
+from remnant.consolidate.fit import NewNet
+from remnant.data.source import Spec
 from remnant.errors import Diverged
 from remnant.memory import Drawn, Memory
 from remnant.methods import Method
+from remnant.objective import Outcome
+from remnant.predict import cross_entropy, predict
 from remnant.protocol import EpochDone, Event, StepDone
 from remnant.replacement import Candidates
 from remnant.rng import Generators
 from remnant.schedule import Phase
-from remnant.stream import Batch, Task
-
-CHUNK = 64  # rows of a forward without gradients; more of them fall out of the cache
+from remnant.sgd import load_momentum, momentum_of, new_sgd, set_rate
+from remnant.stream import Batch, Task, even_batches
 
 
 @dataclass(frozen=True)
@@ -58,16 +59,24 @@ class ReplayLearner:
     """A network, a memory, and a method that says what to do with them."""
 
     def __init__(
-        self, method: Method, training: Training, net: nn.Module, memory: Memory, view: View,
-        rng: Generators, classes: int,
+        self, method: Method, training: Training, spec: Spec, new_net: NewNet, memory: Memory,
+        rng: Generators, noise_rate: float = 0.2,
     ) -> None:  # fmt: skip
-        self.method, self.training, self.net, self.memory = method, training, net, memory
-        self.view, self.rng = view, rng
-        self.seen = torch.zeros(classes, dtype=torch.bool)
+        """Build the networks; `noise_rate` is the share of wrong labels, for methods that ask for it."""
+        self.method, self.training, self.net, self.memory = method, training, new_net("net"), memory
+        self.view, self.rng = spec.view, rng
+        self.seen = torch.zeros(len(spec.classes), dtype=torch.bool)
         self.task, self.epoch, self.step = -1, 0, 0
         self.order = torch.empty(0, dtype=torch.long)  # of the task's rows; empty between epochs
         self.saved: dict[str, Any] = {}  # theta_CHK, while an epoch is going to be undone
         self.optimizer = self._new_optimizer()
+        self.fit: Fit | None = None
+        if not isinstance(method.consolidation, Nothing):
+            self.fit = Fit(
+                method.consolidation, self.net, new_net, memory, self.view, rng.consolidate, self.seen,
+                noise_rate,
+            )  # fmt: skip
+        self.is_consolidated = False  # and nothing has been learned since
 
     def memories(self) -> dict[str, Memory]:
         """Return the memory, if there is one."""
@@ -75,12 +84,11 @@ class ReplayLearner:
 
     def predict(self, x: Tensor) -> Tensor:
         """Return logits (B, C) of raw inputs, un-augmented, in eval mode: BatchNorm learns nothing."""
-        self.net.eval()
-        with torch.inference_mode():
-            logits = torch.cat([self.net(self.view.plain(part)) for part in x.split(CHUNK)])
-        if not logits.isfinite().all():
-            raise Diverged("the network's output is not finite")
-        return logits
+        net = self.fit.net if self.fit and self.is_consolidated else self.net
+        return predict(net, x, self.view.plain)
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return predict(self.net, x, self.view.plain)
 
     def learn(self, task: Task) -> Iterator[Event]:
         """Go through the epochs of a task, from wherever the cursor stands."""
@@ -88,28 +96,37 @@ class ReplayLearner:
             self._begin_task(task)
         while self.epoch < self.training.epochs:  # line 1
             phase = self.method.schedule(self.epoch, self.training.epochs)
-            if not len(self.order):
-                self._begin_epoch(task, phase)
-            batches = even_batches(self.order, self.training.batch)
-            for rows in batches[self.step :]:  # line 3
-                loss = self._step(task.take(rows), phase)
-                self.step += 1
-                yield StepDone(task.number, self.epoch, self.step, len(batches), phase, loss, len(rows))
-            yield EpochDone(task.number, self.epoch, phase)
+            if phase:
+                yield from self._epoch(task, phase)
             self._end_epoch(phase)
+        if self.fit is not None:
+            self.is_consolidated = True
+            yield from self.fit.run(task.number)
+
+    def _epoch(self, task: Task, phase: Phase) -> Iterator[Event]:
+        if not len(self.order):
+            self._begin_epoch(task, phase)
+        batches = even_batches(self.order, self.training.batch)
+        for rows in batches[self.step :]:  # line 3
+            loss = self._step(task.take(rows), phase)
+            self.step += 1
+            yield StepDone(task.number, self.epoch, self.step, len(batches), phase, loss, len(rows))
+        yield EpochDone(task.number, self.epoch, phase)
 
     def _begin_task(self, task: Task) -> None:
         self.task, self.epoch = task.number, 0
         self.optimizer = self._new_optimizer()
 
     def _begin_epoch(self, task: Task, phase: Phase) -> None:
+        if Phase.TRAIN in phase:
+            self.is_consolidated = False
         if Phase.ROLLBACK in phase:
             self.saved = clone(self._weights())  # line 2
         if Phase.WRITE in phase:
             self.memory.expire()
         if Phase.REPLAY in phase and self.method.objective.keeps_logits:
             self._fill_logits()
-        self._set_rate()
+        set_rate(self.optimizer, self.training.rate(self.epoch))
         self.order = torch.randperm(len(task), generator=self.rng.order)
 
     def _end_epoch(self, phase: Phase) -> None:
@@ -119,22 +136,27 @@ class ReplayLearner:
         self.epoch, self.step = self.epoch + 1, 0
         self.order = self.order[:0]
 
-    def _step(self, batch: Batch, phase: Phase) -> float:
+    def _step(self, batch: Batch, phase: Phase) -> float | None:
         self.seen[batch.y] = True
         admitted = self._admit(batch) if Phase.WRITE in phase else None  # lines 4 and 9
-        replays = Phase.REPLAY in phase and len(self.memory) > 1  # BatchNorm needs two rows
+        outcome = self._train(batch, Phase.REPLAY in phase) if Phase.TRAIN in phase else None
+        if admitted is not None:
+            logits = torch.full((len(admitted.slots), len(self.seen)), torch.nan)
+            # What a network says that will be thrown away is not kept.
+            if outcome is not None and Phase.ROLLBACK not in phase:
+                logits = outcome.logits[admitted.positions]
+            self.memory.put(admitted.slots, admitted.rows, self.task, admitted.loss, logits)  # line 10
+        return None if outcome is None else outcome.loss.item()
+
+    def _train(self, batch: Batch, replays: bool) -> Outcome:
+        draw = self._draw if replays and len(self.memory) > 1 else None  # BatchNorm needs two rows
         x = self.view.augmented(batch.x, self.rng.augment)
         self.net.train()
-        outcome = self.method.objective(self.net, x, batch.y, self._draw if replays else None, self.seen)
+        outcome = self.method.objective(self.net, x, batch.y, draw, self.seen)
         self.optimizer.zero_grad()
         outcome.loss.backward()
         self.optimizer.step()  # lines 6 and 8
-        if admitted is not None:
-            logits = outcome.logits[admitted.positions]
-            if Phase.ROLLBACK in phase:  # what a network says that will be thrown away is not kept
-                logits = torch.full_like(logits, torch.nan)
-            self.memory.put(admitted.slots, admitted.rows, self.task, admitted.loss, logits)  # 10
-        return outcome.loss.item()
+        return outcome
 
     def _admit(self, batch: Batch) -> Admitted | None:
         """Decide who enters and where, by the network as it is before the step; None: nobody."""
@@ -145,10 +167,11 @@ class ReplayLearner:
         def offer() -> Candidates:
             if not (method.insertion.needs_loss or method.replacement.needs_loss):
                 unknown = torch.full((len(batch),), torch.nan, dtype=torch.float64)
-                return Candidates(torch.arange(len(batch)), batch.id, unknown)
-            logits = self.predict(batch.x)
+                return Candidates(torch.arange(len(batch)), batch.y, batch.id, unknown)
+            logits = self._logits(batch.x)
             rows = method.insertion.choose(method.objective.row_loss(logits, batch.y, self.seen))
-            return Candidates(rows, batch.id[rows], cross_entropy(logits[rows], batch.y[rows]))
+            y = batch.y[rows]
+            return Candidates(rows, y, batch.id[rows], cross_entropy(logits[rows], y))
 
         def losses(slots: Tensor) -> Tensor:
             return method.scoring.losses(memory, slots, self._measure)
@@ -166,56 +189,40 @@ class ReplayLearner:
         return Drawn(self.view.augmented(drawn.x, self.rng.augment), drawn.y, drawn.logits)
 
     def _measure(self, slots: Tensor) -> Tensor:
-        return cross_entropy(self.predict(self.memory.x[slots]), self.memory.y[slots])
+        return cross_entropy(self._logits(self.memory.x[slots]), self.memory.y[slots])
 
     def _fill_logits(self) -> None:
         stored = self.memory.logits[: len(self.memory)]
         missing = torch.nonzero(stored.isnan().any(1)).flatten()
         if len(missing):
-            stored[missing] = self.predict(self.memory.x[missing]).to(stored)
+            stored[missing] = self._logits(self.memory.x[missing]).to(stored)
 
     def _new_optimizer(self) -> torch.optim.SGD:
         training = self.training
-        return torch.optim.SGD(
-            self.net.parameters(),
-            lr=training.lr,
-            momentum=training.momentum,
-            weight_decay=training.weight_decay,
-            fused=True,
-        )
-
-    def _set_rate(self) -> None:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.training.rate(self.epoch)
+        return new_sgd(self.net.parameters(), training.lr, training.momentum, training.weight_decay)
 
     def _weights(self) -> dict[str, Any]:
-        state = self.optimizer.state_dict()["state"]
-        momentum = {str(i): entry["momentum_buffer"] for i, entry in state.items()}
-        return {"net": dict(self.net.state_dict()), "momentum": momentum}
+        return {"net": dict(self.net.state_dict()), "momentum": momentum_of(self.optimizer)}
 
     def _load_weights(self, weights: dict[str, Any]) -> None:
         self.net.load_state_dict(weights["net"])
-        parameters = list(self.net.parameters())
-        state = {
-            # In the layout of its parameter, which a saved buffer has lost.
-            int(i): {"momentum_buffer": torch.empty_like(parameters[int(i)]).copy_(buffer)}
-            for i, buffer in weights["momentum"].items()
-        }
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
+        load_momentum(self.optimizer, weights["momentum"])
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that changes; a network that has diverged is not worth saving."""
-        weights = self._weights()
-        if not all(value.isfinite().all() for value in weights["net"].values()):
-            raise Diverged("a weight is not finite")
+        weights, fit = self._weights(), {} if self.fit is None else self.fit.state_dict()
+        for net in [weights["net"], *fit.get("nets", {}).values()]:
+            if not all(value.isfinite().all() for value in net.values()):
+                raise Diverged("a weight is not finite")
         return {
             "weights": weights,
+            "fit": fit,
             "saved": self.saved,
             "memory": self.memory.state_dict(),
             "rng": self.rng.state_dict(),
             "seen": self.seen,
             "order": self.order,
-            "cursor": [self.task, self.epoch, self.step],
+            "cursor": [self.task, self.epoch, self.step, self.is_consolidated],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -224,26 +231,12 @@ class ReplayLearner:
         self.saved = state["saved"]
         self.memory.load_state_dict(state["memory"])
         self.rng.load_state_dict(state["rng"])
-        self.seen, self.order = state["seen"], state["order"]
-        self.task, self.epoch, self.step = state["cursor"]
-        self._set_rate()
-
-
-def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    """Return the unmasked loss of each row: the one scale of all scores, (B,)."""
-    return F.cross_entropy(logits, y, reduction="none").double()
-
-
-def even_batches(order: Tensor, size: int) -> tuple[Tensor, ...]:
-    """Split rows into the fewest batches of at most `size`, as equal in length as can be.
-
-    A last batch of two or three rows would take a full step, and a full part in the statistics of
-    BatchNorm, on almost no evidence.
-
-    >>> [len(rows) for rows in even_batches(torch.arange(67), 32)]
-    [23, 22, 22]
-    """
-    return order.tensor_split(math.ceil(len(order) / size))
+        self.seen.copy_(state["seen"])  # the one that the consolidation knows
+        self.order = state["order"]
+        self.task, self.epoch, self.step, self.is_consolidated = state["cursor"]
+        if self.fit is not None:
+            self.fit.load_state_dict(state["fit"])
+        set_rate(self.optimizer, self.training.rate(self.epoch))
 
 
 def clone(state: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,20 @@
-"""Every method, one line each: five choices, the rows of a table being `replace(...)` of one another."""
+"""Every method, one line each: six choices, the rows of a table being `replace(...)` of one another."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar
 
+from remnant.component import is_same_but_tuned
+from remnant.consolidate import BufferFit, Consolidation, CoTeaching, DivideMix, MixMatch, Nothing
 from remnant.insertion import Everything, Insertion, LowestLoss
 from remnant.objective import AsymmetricCrossEntropy, CrossEntropy, DarkReplay, Objective
-from remnant.replacement import Replacement, Reservoir, asymmetric_victim, loss_aware_victim
-from remnant.schedule import Alternate, Always, Phase, Schedule, StreamOnly, phases
+from remnant.replacement import (
+    GreedyBalanced,
+    Replacement,
+    Reservoir,
+    asymmetric_victim,
+    loss_aware_victim,
+)
+from remnant.schedule import Alternate, Always, Collect, Phase, Schedule, StreamOnly, phases
 from remnant.scoring import Scoring
 
 
@@ -18,11 +27,17 @@ class Method:
     scoring: Scoring = Scoring()
     insertion: Insertion = Everything()
     replacement: Replacement = Reservoir()
+    consolidation: Consolidation | Nothing = Nothing()
     about: str = field(default="", compare=False)
 
     def uses_memory(self, epochs: int) -> bool:
         """Whether any epoch replays or writes."""
         return any(phase & (Phase.REPLAY | Phase.WRITE) for phase in phases(self.schedule, epochs))
+
+    def is_variant_of(self, other: "Method") -> bool:
+        """Whether the two differ in something that makes another method, not in a rate alone."""
+        choices = [choice.name for choice in fields(self) if choice.compare]
+        return not all(is_same_but_tuned(getattr(self, c), getattr(other, c)) for c in choices)
 
 
 LOSS_AWARE, BALANCED = Reservoir(loss_aware_victim), Reservoir(asymmetric_victim)
@@ -40,6 +55,33 @@ AER_ABS_NOACE = replace(AER_ABS, objective=CrossEntropy(), about="aer-abs, plain
 DER = replace(ER, objective=DarkReplay(), about="dark replay: stored labels and stored logits")
 DER_AER_ABS = replace(AER_ABS, objective=DarkReplay(), about="der++ with the paper's choices")
 
+ER_FIT = replace(ER, consolidation=BufferFit(), about="er, then cross-entropy on the memory")
+ER_COTEACHING = replace(ER, consolidation=CoTeaching(), about="er, then co-teaching on the memory")
+ER_DIVIDEMIX = replace(ER, consolidation=DivideMix(), about="er, then DivideMix on the memory")
+AER_ABS_FIT = replace(AER_ABS, consolidation=BufferFit(), about="aer-abs, then buffer fit")
+AER_ABS_CONSOLIDATION = replace(
+    AER_ABS, consolidation=MixMatch(), about="aer-abs, then MixMatch on the memory: the paper's best"
+)
+
+Kind = TypeVar("Kind", bound=Consolidation)
+
+
+def anew(consolidation: Kind) -> Kind:
+    """Start from scratch, with the optimizer of GDumb."""
+    return replace(consolidation, from_scratch=True, momentum=0.9, weight_decay=1e-6, clip=10.0)
+
+
+GDUMB = Method(
+    schedule=Collect(),
+    replacement=GreedyBalanced(),
+    consolidation=anew(BufferFit(batch=16, cutmix=0.5)),
+    about="a balanced memory, and a new network that learns from it alone",
+)
+GDUMB_COTEACHING = replace(
+    GDUMB, consolidation=anew(CoTeaching(batch=16, cutmix=0.5)), about="gdumb with co-teaching"
+)
+GDUMB_DIVIDEMIX = replace(GDUMB, consolidation=anew(DivideMix()), about="gdumb with DivideMix")
+
 METHODS: dict[str, Method] = {
     "finetune": FINETUNE,
     "joint": JOINT,
@@ -53,4 +95,12 @@ METHODS: dict[str, Method] = {
     "aer-abs-noace": AER_ABS_NOACE,
     "der++": DER,
     "der++-aer-abs": DER_AER_ABS,
+    "er+fit": ER_FIT,
+    "er+coteaching": ER_COTEACHING,
+    "er+dividemix": ER_DIVIDEMIX,
+    "aer-abs+fit": AER_ABS_FIT,
+    "aer-abs+consolidation": AER_ABS_CONSOLIDATION,
+    "gdumb": GDUMB,
+    "gdumb+coteaching": GDUMB_COTEACHING,
+    "gdumb+dividemix": GDUMB_DIVIDEMIX,
 }

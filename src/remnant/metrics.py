@@ -114,6 +114,23 @@ def duplicates(id: Tensor) -> int:
     return len(id) - len(id.unique())
 
 
+def detection(is_trusted: Tensor, is_clean: Tensor) -> dict[str, float | None]:
+    """Return how well trust meets truth, in percent; None where nothing can be said.
+
+    precision: of the labels trusted, how many are right; recall: of the right ones, how many are
+    trusted. noisy_precision and noisy_recall: the same of doubting wrong ones.
+
+    >>> detection(torch.tensor([True, True, False]), torch.tensor([True, False, False]))
+    {'precision': 50.0, 'recall': 100.0, 'noisy_precision': 100.0, 'noisy_recall': 50.0}
+    """
+    return {
+        "precision": purity(is_clean[is_trusted]),
+        "recall": purity(is_trusted[is_clean]),
+        "noisy_precision": purity(~is_clean[~is_trusted]),
+        "noisy_recall": purity(~is_trusted[~is_clean]),
+    }
+
+
 def auroc(clean: Tensor, noisy: Tensor) -> float | None:
     """Return the probability that a noisy row has a higher loss than a clean one, ties counting 1/2.
 

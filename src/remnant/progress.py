@@ -9,6 +9,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from remnant.protocol import StepDone
+from remnant.schedule import Phase
+
+
+@dataclass(frozen=True)
+class Work:
+    """Steps of one kind."""
+
+    steps: int = 0  # in all
+    done: float = 0.0  # before this process
 
 
 @dataclass(frozen=True)
@@ -16,9 +25,10 @@ class Plan:
     """How much there is to do."""
 
     tasks: int
-    epochs: int
-    steps: int  # in all
-    done: int  # steps done before this process
+    epochs: int  # of a task
+    stream: Work
+    consolidation_epochs: int = 0  # after each task
+    memory: Work = Work()  # in them
 
 
 class Screen(Protocol):
@@ -49,25 +59,32 @@ class Speed:
     """Images a second, and the time left at this pace."""
 
     def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
-        self._plan, self._clock, self._start = plan, clock, clock()
-        self._steps = self._images = 0
+        self._clock, self._start = clock, clock()
+        self._last = self._start
+        self._images = 0
+        self._left = [work.steps - work.done for work in (plan.stream, plan.memory)]
+        self._done, self._spent = [0.0, 0.0], [0.0, 0.0]
 
-    def add(self, images: int) -> None:
+    def add(self, event: StepDone) -> None:
         """Count a step."""
-        self._steps += 1
-        self._images += images
+        now, kind = self._clock(), int(Phase.CONSOLIDATE in event.phase)
+        self._images += event.images
+        self._left[kind] -= event.share
+        self._done[kind] += event.share
+        self._spent[kind] += now - self._last
+        self._last = now
 
     @property
     def images_per_second(self) -> float:
-        """Return rows of the stream a second."""
+        """Return rows a second."""
         return self._images / max(self._clock() - self._start, 1e-9)
 
     @property
     def left(self) -> str:
-        """Return the time left, as minutes:seconds."""
-        spent = self._clock() - self._start
-        remaining = self._plan.steps - self._plan.done - self._steps
-        return duration(spent / max(self._steps, 1) * remaining)
+        """Return the time left; a kind of step not seen yet is taken to cost what others do."""
+        overall = sum(self._spent) / max(sum(self._done), 1e-9)
+        pace = [s / d if d else overall for s, d in zip(self._spent, self._done, strict=True)]
+        return duration(max(0.0, sum(p * n for p, n in zip(pace, self._left, strict=True))))
 
 
 def duration(seconds: float) -> str:
@@ -90,8 +107,36 @@ def epoch_line(record: dict[str, Any], plan: Plan) -> str:
     apart = f"  separation {separation:.2f}" if separation is not None else ""
     return (
         f"task {record['task'] + 1}/{plan.tasks}  epoch {record['epoch'] + 1:2d}/{plan.epochs}  "
-        f"{record['phase']:8s}  loss {record['loss']:.3f}{purity}{apart}"
+        f"{record['phase']:8s}  {loss_of(record)}{purity}{apart}"
     )
+
+
+def loss_of(record: dict[str, Any]) -> str:
+    """Write a loss, if there is one."""
+    return "" if record["loss"] is None else f"loss {record['loss']:.3f}"
+
+
+def consolidation_line(record: dict[str, Any], plan: Plan) -> str:
+    """Write a consolidation epoch's metrics in one line."""
+    division = (record["division"] or [{}])[0]
+    found = f"  {division['trusted']} rows trusted" if "trusted" in division else ""
+    if division.get("precision") is not None:
+        found += f", {division['precision']:.1f} % of them right"
+    if "plain" in division:
+        found = f"  plain cross-entropy: {division['plain']}"
+    return (
+        f"task {record['task'] + 1}/{plan.tasks}  consolidation {record['epoch'] + 1:3d}/"
+        f"{plan.consolidation_epochs}  {loss_of(record)}{found}"
+    )
+
+
+def ends_cycle(epoch: int, epochs: int) -> bool:
+    """Whether a consolidation epoch is the last one before a warm restart, or of all.
+
+    >>> [epoch for epoch in range(20) if ends_cycle(epoch, 20)]
+    [0, 2, 6, 14, 19]
+    """
+    return epoch == epochs - 1 or (epoch + 2) & (epoch + 1) == 0
 
 
 def task_line(record: dict[str, Any]) -> str:
@@ -132,15 +177,17 @@ class Lines(Quiet):
 
     def step(self, event: StepDone, purity: float | None) -> None:
         """Count a step."""
-        self._speed.add(event.images)
+        self._speed.add(event)
 
     def record(self, record: dict[str, Any]) -> None:
         """Print a line."""
+        pace = f"  {self._speed.images_per_second:5.0f} images/s  {self._speed.left} left"
         if record["event"] == "task":
             self.note(task_line(record))
-            return
-        pace = f"  {self._speed.images_per_second:5.0f} images/s  {self._speed.left} left"
-        self.note(epoch_line(record, self._plan) + pace)
+        elif record["event"] == "epoch":
+            self.note(epoch_line(record, self._plan) + pace)
+        elif ends_cycle(record["epoch"], self._plan.consolidation_epochs):
+            self.note(consolidation_line(record, self._plan) + pace)
 
 
 class Live(Quiet):
@@ -157,23 +204,29 @@ class Live(Quiet):
             refresh_per_second=8,
         )
         self._bar: TaskID = self._progress.add_task(
-            "starting", total=plan.steps, completed=plan.done, now="", left=""
+            "starting",
+            total=plan.stream.steps + plan.memory.steps,
+            completed=round(plan.stream.done + plan.memory.done),
+            now="",
+            left="",
         )
         self._progress.start()
 
     def step(self, event: StepDone, purity: float | None) -> None:
         """Move the bar."""
-        self._speed.add(event.images)
-        pure = "" if purity is None else f"  purity {purity:.0f} %"
-        phase = str(event.phase.name).lower()
+        self._speed.add(event)
+        pure = "" if purity is None else f"purity {purity:.0f} %  "
+        loss = "" if event.loss is None else f"loss {event.loss:.2f}  "
+        phase, plan = str(event.phase.name).lower(), self._plan
+        epochs = plan.consolidation_epochs if Phase.CONSOLIDATE in event.phase else plan.epochs
         self._progress.update(
             self._bar,
-            advance=1,
+            advance=event.share,
             description=(
-                f"task {event.task + 1}/{self._plan.tasks} epoch {event.epoch + 1}/"
-                f"{self._plan.epochs} [bold]{phase:8s}[/] {event.step:3d}/{event.steps}"
+                f"task {event.task + 1}/{plan.tasks} epoch {event.epoch + 1}/{epochs} "
+                f"[bold]{phase:8s}[/] {event.step:3d}/{event.steps}"
             ),
-            now=f"loss {event.loss:.2f}{pure}  {self._speed.images_per_second:.0f} images/s",
+            now=f"{loss}{pure}{self._speed.images_per_second:.0f} images/s",
             left=f"{self._speed.left} left",
         )
 

@@ -1,9 +1,10 @@
 """What every learner is to the runner: it learns tasks, yields events, predicts, and can be saved."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from remnant.memory import Memory
@@ -20,8 +21,28 @@ class StepDone:
     step: int  # counted from 1
     steps: int  # in this epoch
     phase: Phase
-    loss: float
-    images: int  # rows of the stream
+    loss: float | None  # None where nothing was trained
+    images: int  # rows of the stream, or of the memory when it is consolidated
+    share: float = 1.0  # of the steps that were planned; an epoch of fewer steps counts as a whole
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """The rows of a memory, n, divided for each of K networks into trusted and doubted labels."""
+
+    clean: Tensor  # (K, n) how probably each label is right; above 1/2 it is trusted
+    plain: tuple[str, ...]  # (K,) why network k takes all labels as they are instead; "": it does not
+
+    @classmethod
+    def of(cls, posteriors: Sequence[Tensor | str]) -> "Division":
+        """Divide by posteriors, or say why there is none."""
+        rows = max((len(p) for p in posteriors if isinstance(p, Tensor)), default=0)
+        reasons = [p if isinstance(p, str) else "" if (p > 0.5).any() else NOBODY for p in posteriors]
+        clean = [p if isinstance(p, Tensor) else torch.ones(rows) for p in posteriors]
+        return cls(torch.stack([c.double() for c in clean]), tuple(reasons))
+
+
+NOBODY = "no label is trusted"
 
 
 @dataclass(frozen=True)
@@ -31,6 +52,7 @@ class EpochDone:
     task: int
     epoch: int
     phase: Phase
+    division: Division | None = None  # by which the memory was consolidated
 
 
 Event = StepDone | EpochDone

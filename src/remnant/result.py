@@ -2,6 +2,7 @@
 
 import resource
 import subprocess
+from collections import Counter
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -24,16 +25,19 @@ class History:
     records: list[dict[str, Any]] = field(default_factory=list)  # the lines of metrics.jsonl
     tasks: int = 0  # done
     steps: int = 0
-    images: int = 0  # rows of the stream trained on
+    planned: dict[str, float] = field(default_factory=dict)  # of them, done on stream and memory
+    images: int = 0  # rows of the stream gone through, and of the memory when it is consolidated
     seconds: float = 0.0  # all of them
     phase_seconds: dict[str, float] = field(default_factory=dict)  # in steps of each phase
     loss_sum: float = 0.0  # over the epoch that is going on
+    loss_rows: int = 0  # in it
 
 
 def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any]:
     """Return the content of result.json, a contract: percent, null where not measured."""
     tests = [record for record in history.records if record["event"] == "task"]
     epochs = [record for record in history.records if record["event"] == "epoch"]
+    fits = [record for record in history.records if record["event"] == "consolidation"]
     matrix, width = [record["accuracy"] for record in tests], len(stream.tests)
     within = [record["accuracy_task_incremental"] for record in tests]
     return {
@@ -52,6 +56,7 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         "aia": metrics.average_incremental_accuracy(matrix),
         "bwt": metrics.backward_transfer(matrix),
         "memory": tests[-1]["memory"],
+        "consolidation": consolidation(fits),
         "separation": [
             {"task": e["task"], "epoch": e["epoch"], "phase": e["phase"], "auroc": e["separation"]}
             for e in epochs
@@ -60,6 +65,22 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         "versions": {name: version(name) for name in ("remnant", "torch", "numpy")},
         "git": git_commit(),
         "finished": True,
+    }
+
+
+def consolidation(records: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return the divisions of all consolidation epochs in short: means, and how often there was none."""
+    divisions = [d for record in records for d in record["division"] or []]
+    if not records:
+        return None
+    plain = Counter(d["plain"] for d in divisions if "plain" in d)
+    names = ("trusted", "precision", "recall", "noisy_precision", "noisy_recall")
+    found = {n: [d[n] for d in divisions if d.get(n) is not None] for n in names}
+    return {
+        "epochs": len(records),
+        "divisions": len(divisions),
+        "plain": dict(plain),  # epochs of plain cross-entropy instead, and why
+        **{name: metrics.mean(values) if values else None for name, values in found.items()},
     }
 
 

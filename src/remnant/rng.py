@@ -35,11 +35,13 @@ class Generators:
     order: torch.Generator  # of the rows within an epoch
     augment: torch.Generator  # crops and flips
     memory: torch.Generator  # which rows are replayed, who enters, who leaves
+    consolidate: torch.Generator  # order, crops and mixing where the memory alone is learned from
 
     @classmethod
     def from_seed(cls, seed: int) -> "Generators":
         """Derive all of them from one seed."""
-        return cls(*(torch_generator(seed, name) for name in ("order", "augment", "memory")))
+        names = ("order", "augment", "memory", "consolidate")
+        return cls(*(torch_generator(seed, name) for name in names))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return the position of each stream."""

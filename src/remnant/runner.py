@@ -8,7 +8,7 @@ import json
 import math
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,15 @@ from rich.console import Console
 
 from remnant import checkpoint, evaluate, metrics
 from remnant.config import Config
+from remnant.consolidate import Nothing
 from remnant.errors import Diverged, Interrupted, RemnantError
 from remnant.experiment import make_the_learner, make_the_stream
 from remnant.memory import Memory
 from remnant.process import Stop, compute, locked
-from remnant.progress import Plan, Quiet, Screen
+from remnant.progress import Plan, Quiet, Screen, Work
 from remnant.protocol import EpochDone, Learner, StepDone
 from remnant.result import History, git_commit, memory_file, summarise
+from remnant.schedule import Phase, phases
 from remnant.stream import Stream
 
 
@@ -134,14 +136,18 @@ class Run:
             asked = time.monotonic()
 
     def _count(self, event: StepDone, seconds: float) -> None:
-        self.where = f"after step {event.step} of epoch {event.epoch + 1}, task {event.task + 1}"
-        if not math.isfinite(event.loss):
-            raise Diverged(f"the loss became {event.loss}")
+        kind = "consolidation epoch" if Phase.CONSOLIDATE in event.phase else "epoch"
+        self.where = f"after step {event.step} of {kind} {event.epoch + 1}, task {event.task + 1}"
         history, phase = self.history, str(event.phase.name).lower()
         history.phase_seconds[phase] = history.phase_seconds.get(phase, 0.0) + seconds
+        history.planned[kind] = history.planned.get(kind, 0.0) + event.share
         history.steps += 1
         history.images += event.images
-        history.loss_sum += event.loss * event.images
+        if event.loss is not None:
+            if not math.isfinite(event.loss):
+                raise Diverged(f"the loss became {event.loss}")
+            history.loss_sum += event.loss * event.images
+            history.loss_rows += event.images
 
     def _show(self, event: StepDone) -> None:
         memory = self._memory()
@@ -158,21 +164,29 @@ class Run:
 
     def _look(self, event: EpochDone) -> None:
         """Measure at the end of an epoch, before anything is rolled back."""
-        memory, separation = self._memory(), None
-        if memory is not None:
+        history, memory = self.history, self._memory()
+        loss = history.loss_sum / history.loss_rows if history.loss_rows else None
+        history.loss_sum, history.loss_rows = 0.0, 0
+        facts: dict[str, Any] = {"task": event.task, "epoch": event.epoch}
+        if Phase.CONSOLIDATE in event.phase:
+            division = None
+            if memory is not None and event.division is not None:
+                division = evaluate.division_report(event.division, memory, self.stream)
+            self._record({"event": "consolidation", **facts, "loss": loss, "division": division})
+            return
+        separation = None
+        if memory is not None and Phase.TRAIN in event.phase:
             separation = evaluate.separation(self.learner, memory, self.stream, event.task)
         self._record(
             {
                 "event": "epoch",
-                "task": event.task,
-                "epoch": event.epoch,
+                **facts,
                 "phase": str(event.phase.name).lower(),
-                "loss": self.history.loss_sum / len(self.stream.tasks[event.task]),
+                "loss": loss,
                 "separation": separation,
                 "memory": self._memory_report(event.task),
             }
         )
-        self.history.loss_sum = 0.0
 
     def _test(self, number: int) -> None:
         is_joint = len(self.stream.tasks) == 1
@@ -212,9 +226,17 @@ class Run:
         checkpoint.write_atomically(self.folder / "metrics.jsonl", lines.encode())
 
     def _plan(self) -> Plan:
-        batch, epochs = self.config.batch, self.config.epochs
-        steps = sum(math.ceil(len(task) / batch) for task in self.stream.tasks) * epochs
-        return Plan(len(self.stream.tasks), epochs, steps, self.history.steps)
+        config, tasks = self.config, self.stream.tasks
+        done = self.history.planned
+        epochs = sum(bool(phase) for phase in phases(config.schedule, config.epochs))
+        steps = sum(math.ceil(len(task) / config.batch) for task in tasks) * epochs
+        plan = Plan(len(tasks), epochs, stream=Work(steps, done.get("epoch", 0.0)))
+        if isinstance(config.consolidation, Nothing):
+            return plan
+        fit = config.consolidation
+        steps = len(tasks) * fit.epochs * math.ceil(config.buffer / fit.batch)
+        memory = Work(steps, done.get("consolidation epoch", 0.0))
+        return replace(plan, consolidation_epochs=fit.epochs, memory=memory)
 
     def _is_due(self) -> bool:
         every = self.options.save_every

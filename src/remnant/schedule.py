@@ -12,10 +12,12 @@ class Phase(enum.Flag):
     REPLAY = enum.auto()  # add the replay term L_R (Eq. 2)
     WRITE = enum.auto()  # let the memory change (Alg. 1 lines 9-10)
     ROLLBACK = enum.auto()  # restore the weights when the epoch ends (Alg. 1 line 12)
+    CONSOLIDATE = enum.auto()  # learn from the memory alone, at the end of a task (Sec. 3.3)
 
     STANDARD = TRAIN | REPLAY | WRITE
     LEARN = TRAIN | REPLAY  # "buffer learning"
     FORGET = TRAIN | WRITE | ROLLBACK  # "buffer forgetting"
+    IDLE = 0
 
 
 Schedule = Callable[[int, int], Phase]  # (epoch, epochs) -> what this epoch may do
@@ -57,10 +59,20 @@ class Alternate:
         return Phase.FORGET if forgets else Phase.LEARN
 
 
+@dataclass(frozen=True)
+class Collect:
+    """Go through a task once, to store rows; whatever is learned is learned from the memory."""
+
+    def __call__(self, epoch: int, epochs: int) -> Phase:
+        """Return the phase of an epoch."""
+        return Phase.IDLE if epoch else Phase.WRITE
+
+
 SCHEDULES: dict[str, Schedule] = {
     "always": Always(),
     "alternate": Alternate(),
     "stream-only": StreamOnly(),
+    "collect": Collect(),
 }
 
 

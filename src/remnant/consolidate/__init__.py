@@ -1,0 +1,26 @@
+"""The end of a task: what is done with the memory alone (Sec. 3.3 and appendix A)."""
+
+from remnant.consolidate.buffer_fit import BufferFit
+from remnant.consolidate.coteaching import CoTeaching
+from remnant.consolidate.dividemix import DivideMix
+from remnant.consolidate.fit import Consolidation, Fit, Nothing
+from remnant.consolidate.mixmatch import MixMatch
+
+CONSOLIDATIONS: dict[str, Consolidation | Nothing] = {
+    "none": Nothing(),
+    "buffer-fit": BufferFit(),
+    "mixmatch": MixMatch(),
+    "coteaching": CoTeaching(),
+    "dividemix": DivideMix(),
+}
+
+__all__ = [
+    "CONSOLIDATIONS",
+    "BufferFit",
+    "CoTeaching",
+    "Consolidation",
+    "DivideMix",
+    "Fit",
+    "MixMatch",
+    "Nothing",
+]

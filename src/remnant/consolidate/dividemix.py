@@ -1,0 +1,110 @@
+"""DivideMix (Li et al., 2020) on the memory: two networks divide the rows for each other."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from remnant.augment import beta, mixup
+from remnant.component import tuned
+from remnant.consolidate.fit import Bench, Consolidation, Part, expect, plain_loss
+from remnant.consolidate.labels import refine, sharpen, soft_cross_entropy, squared_error, uniformity
+from remnant.mixture import small_posterior
+from remnant.protocol import Division
+from remnant.stream import even_batches
+
+
+@dataclass(frozen=True, kw_only=True)
+class DivideMix(Consolidation):
+    """Two networks; each trusts the labels that the losses of the other one speak for."""
+
+    lambda_u: float = tuned(25.0)  # weight of the unlabelled rows, once it has been reached
+    warmup: int = 10  # epochs of cross-entropy before the first division
+    ramp: int = 16  # epochs after them until lambda_u is reached
+    temperature: float = 0.5  # below 1 sharpens refined and guessed labels
+    mixup: float = 4.0  # both parameters of the Beta distribution
+    confidence_penalty: bool = False  # in the warm-up; for asymmetric noise
+
+    networks: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rules = {
+            "lambda_u >= 0": self.lambda_u >= 0,
+            "warmup >= 0": self.warmup >= 0,
+            "ramp >= 1": self.ramp >= 1,
+            "temperature > 0": self.temperature > 0,
+            "mixup > 0": self.mixup > 0,
+        }
+        expect(rules, self)
+
+    def weight(self, epoch: int) -> float:
+        """Return the weight of the unlabelled rows.
+
+        >>> [DivideMix().weight(epoch) for epoch in (10, 18, 26, 200)]
+        [0.0, 12.5, 25.0, 25.0]
+        """
+        return self.lambda_u * min(1.0, max(0.0, (epoch - self.warmup) / self.ramp))
+
+    def divide(self, bench: Bench, epoch: int) -> Division | None:
+        """Divide for each network by the losses of the other one."""
+        if epoch < self.warmup:
+            return None
+        first, second = (small_posterior(bench.losses(net)) for net in bench.nets)
+        return Division.of([second, first])
+
+    def parts(self, order: Tensor, division: Division | None) -> list[Part]:
+        """Return all batches of the first network, then all of the second; both share a warm-up.
+
+        A batch has `batch` labelled rows and its part of the unlabelled ones.
+        """
+        if division is None:
+            return super().parts(order, division)
+        parts = []
+        for k in range(self.networks):
+            if division.plain[k]:
+                parts += [Part((k,), rows) for rows in even_batches(order, self.batch)]
+                continue
+            is_clean = division.clean[k][order] > 0.5
+            labelled = even_batches(order[is_clean], self.batch)
+            unlabelled = order[~is_clean].tensor_split(len(labelled))
+            parts += [Part((k,), torch.cat(rows)) for rows in zip(labelled, unlabelled, strict=True)]
+        return parts
+
+    def loss(self, bench: Bench, part: Part, division: Division | None, epoch: int) -> Tensor:
+        """Return L_x + lambda_u L_u + L_reg for one network."""
+        if division is None:
+            return self._warm_up(bench, part)
+        k = part.nets[0]
+        if division.plain[k]:
+            return plain_loss(bench, part)
+        net, clean = bench.nets[k], division.clean[k][part.rows]
+        labelled, unlabelled = part.rows[clean > 0.5], part.rows[clean <= 0.5]
+        views, targets = [bench.augmented(labelled) for _ in range(2)], []
+        seen_by_net = sharpen(
+            refine(clean[clean > 0.5], bench.onehot(labelled), bench.guess([net], views)),
+            self.temperature,
+        )  # co-refinement
+        targets += [seen_by_net] * 2
+        if len(unlabelled):
+            more = [bench.augmented(unlabelled) for _ in range(2)]
+            targets += [sharpen(bench.guess(bench.nets, more), self.temperature)] * 2  # co-guessing
+            views += more
+        x = torch.cat(views)
+        share = beta(self.mixup, 1, bench.rng)
+        x, target = mixup(x, torch.cat(targets), share, torch.randperm(len(x), generator=bench.rng))
+        net.train()
+        logits, count = net(x), 2 * len(labelled)
+        supervised = soft_cross_entropy(logits[:count], target[:count])
+        consistent = squared_error(logits[count:], target[count:])
+        return supervised + self.weight(epoch) * consistent + uniformity(logits, bench.seen)
+
+    def _warm_up(self, bench: Bench, part: Part) -> Tensor:
+        if not self.confidence_penalty:
+            return plain_loss(bench, part)
+        x, onehot = bench.augmented(part.rows), bench.onehot(part.rows)
+        logs = [bench.nets[k](x).log_softmax(1) for k in part.nets]
+        # Cross-entropy less the entropy of the prediction: no network may become certain too soon.
+        rows = [((log.exp() - onehot) * log).sum(1).mean() for log in logs]
+        return torch.stack(rows).sum()
