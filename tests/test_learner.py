@@ -10,7 +10,7 @@ import torch
 from conftest import same, tiny_learner, tiny_stream, weights
 from torch import Tensor, nn
 
-from remnant.learner import Training, even_batches
+from remnant.learner import Training
 from remnant.methods import (
     AER_ABS,
     DER,
@@ -26,7 +26,7 @@ from remnant.objective import DarkReplay, Objective, Outcome
 from remnant.protocol import EpochDone, Event, Learner, StepDone
 from remnant.schedule import Always, Phase
 from remnant.scoring import Scoring
-from remnant.stream import Stream, Task
+from remnant.stream import Stream, Task, even_batches
 
 
 class LeakySource:

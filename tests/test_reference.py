@@ -10,7 +10,7 @@ import torch
 from reference import LiteralLearner, LiteralMemory, Options, Row
 from scipy.stats import chisquare
 
-from remnant.data.source import Arrays
+from remnant.data.source import Arrays, Spec
 from remnant.insertion import LowestLoss
 from remnant.learner import ReplayLearner, Training
 from remnant.memory import Memory
@@ -238,7 +238,8 @@ def make_pair(case: Case, training: Training, capacity: int, seed: int, features
     slow = LiteralLearner(options, weights, cloned(generators.order), cloned(generators.memory))
     memory = Memory(capacity, (features,), dtype=torch.float64)
     method = replace(case.method, scoring=EXACT)
-    fast = ReplayLearner(method, training, net, memory, Untouched(), generators, CLASSES)
+    spec = Spec("rows", (features,), tuple(map(str, range(CLASSES))), Untouched())
+    fast = ReplayLearner(method, training, spec, lambda _: net, memory, generators)
     pair = Pair(fast, slow)
     net.register_forward_pre_hook(pair.count)
     return pair
@@ -332,7 +333,7 @@ def fast_slots(kind: str, uniforms: torch.Tensor) -> list[list[int]]:
     memory.id[:], memory.task[:] = torch.arange(7), 1 - torch.tensor(IS_CURRENT).long()
     table = torch.tensor(SEVEN, dtype=torch.float64)
     loss = torch.tensor(NEWCOMERS[:count], dtype=torch.float64)
-    offered = Candidates(torch.arange(count), 10 + torch.arange(count), loss)
+    offered = Candidates(torch.arange(count), torch.zeros(count), 10 + torch.arange(count), loss)
     reservoir = Reservoir(VICTIMS[kind])  # decides, and leaves the memory as it is
     return [reservoir(memory, lambda: offered, table.__getitem__, 0, own).tolist() for own in uniforms]
 
@@ -408,7 +409,7 @@ def kept_by_the_twin(uniforms: list[list[float]]) -> list[int]:
 def kept_by_the_package(uniforms: torch.Tensor) -> list[int]:
     memory, ids = Memory(CAPACITY, (1,)), torch.arange(ITEMS)
     unknown = torch.full((ITEMS,), math.nan, dtype=torch.float64)
-    offered = Candidates(ids, ids, unknown)
+    offered = Candidates(ids, torch.zeros(ITEMS), ids, unknown)
     slots = Reservoir()(memory, lambda: offered, torch.zeros_like, 0, uniforms)
     batch = Batch(torch.zeros(ITEMS, 1, dtype=torch.uint8), ids, ids)
     memory.put(slots, batch, 0, unknown, torch.empty(ITEMS, 0))

@@ -60,9 +60,12 @@ def no_offer() -> Candidates:
     raise AssertionError("no candidate was needed")
 
 
-def offer_of(ids: list[int], losses: list[float] | None = None) -> Callable[[], Candidates]:
+def offer_of(
+    ids: list[int], losses: list[float] | None = None, y: list[int] | None = None
+) -> Callable[[], Candidates]:
     loss = torch.tensor(losses or [1.0] * len(ids), dtype=torch.float64)
-    return lambda: Candidates(torch.arange(len(ids)), torch.tensor(ids), loss)
+    labels = torch.tensor(y or [0] * len(ids))
+    return lambda: Candidates(torch.arange(len(ids)), labels, torch.tensor(ids), loss)
 
 
 def coins(accept: float, group: float = 0.5, victim: float = 0.5, count: int = 1) -> Tensor:

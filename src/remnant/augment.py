@@ -55,7 +55,7 @@ def beta(parameter: float, count: int, rng: torch.Generator) -> Tensor:
     from scipy.special import betaincinv
 
     uniform = torch.rand(count, generator=rng, dtype=torch.float64)
-    return torch.from_numpy(betaincinv(parameter, parameter, uniform.numpy())).float()
+    return torch.from_numpy(betaincinv(parameter, parameter, uniform.numpy()))
 
 
 def mixup(x: Tensor, target: Tensor, share: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,13 +63,13 @@ def mixup(x: Tensor, target: Tensor, share: Tensor, other: Tensor) -> tuple[Tens
 
     One share for each row, or one for all; the target (B, C) is blended like the input.
     """
-    share = torch.maximum(share, 1 - share)
-    wide = share.view(-1, *[1] * (x.dim() - 1))
-    return x.lerp(x[other], 1 - wide), target.lerp(target[other], 1 - share[:, None])
+    taken = torch.minimum(share, 1 - share)
+    wide = taken.to(x.dtype).view(-1, *[1] * (x.dim() - 1))
+    return x.lerp(x[other], wide), target.lerp(target[other], taken.to(target.dtype)[:, None])
 
 
 @dataclass(frozen=True, eq=False)
-class Mixed:
+class Pasted:
     """A batch in which each image may hold a patch of another one."""
 
     x: Tensor
@@ -81,7 +81,7 @@ class Mixed:
         return self.share * own + (1 - self.share) * other
 
 
-def cutmix(x: Tensor, probability: float, rng: torch.Generator) -> Mixed:
+def cutmix(x: Tensor, probability: float, rng: torch.Generator) -> Pasted:
     """Paste one rectangle of other images of the batch into each, with this probability (CutMix).
 
     It covers a share of the image drawn uniformly, around a uniform centre, cut off at the border. Four
@@ -91,12 +91,12 @@ def cutmix(x: Tensor, probability: float, rng: torch.Generator) -> Mixed:
     chance, own, down, right = torch.rand(4, generator=rng).tolist()
     other = torch.randperm(len(x), generator=rng)
     if chance >= probability:
-        return Mixed(x, other, 1.0)
+        return Pasted(x, other, 1.0)
     top, bottom = _stretch(down, height, own)
     left, right_end = _stretch(right, width, own)
     mixed = x.clone()
     mixed[..., top:bottom, left:right_end] = x[other][..., top:bottom, left:right_end]
-    return Mixed(mixed, other, 1 - (bottom - top) * (right_end - left) / (height * width))
+    return Pasted(mixed, other, 1 - (bottom - top) * (right_end - left) / (height * width))
 
 
 def _stretch(centre: float, size: int, own: float) -> tuple[int, int]:

@@ -12,8 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from remnant.consolidate import Fit, Nothing
-from remnant.consolidate.fit import NewNet
+from remnant.consolidate import Fit, NewNet, Nothing
 from remnant.data.source import Spec
 from remnant.errors import Diverged
 from remnant.memory import Drawn, Memory

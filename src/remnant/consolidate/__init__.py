@@ -1,9 +1,10 @@
 """The end of a task: what is done with the memory alone (Sec. 3.3 and appendix A)."""
 
 from remnant.consolidate.buffer_fit import BufferFit
+from remnant.consolidate.choice import Consolidation, Nothing
 from remnant.consolidate.coteaching import CoTeaching
 from remnant.consolidate.dividemix import DivideMix
-from remnant.consolidate.fit import Consolidation, Fit, Nothing
+from remnant.consolidate.fit import Fit, NewNet
 from remnant.consolidate.mixmatch import MixMatch
 
 CONSOLIDATIONS: dict[str, Consolidation | Nothing] = {
@@ -22,5 +23,6 @@ __all__ = [
     "DivideMix",
     "Fit",
     "MixMatch",
+    "NewNet",
     "Nothing",
 ]

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from remnant.augment import cutmix
-from remnant.consolidate.fit import Bench, Consolidation, Part, expect
+from remnant.consolidate.choice import Bench, Consolidation, Part, expect
 from remnant.protocol import Division
 
 
@@ -14,7 +14,7 @@ from remnant.protocol import Division
 class BufferFit(Consolidation):
     """Cross-entropy on all stored rows, their labels taken as they are."""
 
-    cutmix: float = 0.0  # probability that a batch is mixed
+    cutmix: float = 0.0  # probability that a batch is pasted
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -22,7 +22,7 @@ class BufferFit(Consolidation):
 
     def loss(self, bench: Bench, part: Part, division: Division | None, epoch: int) -> Tensor:
         """Return the cross-entropy of a batch, pasted patches having the labels they came with."""
-        mixed = cutmix(bench.augmented(part.rows), self.cutmix, bench.rng)
+        pasted = cutmix(bench.augmented(part.rows), self.cutmix, bench.rng)
         y = bench.memory.y[part.rows]
-        logits = bench.nets[0](mixed.x)
-        return mixed.blend(F.cross_entropy(logits, y), F.cross_entropy(logits, y[mixed.other]))
+        logits = bench.nets[0](pasted.x)
+        return pasted.blend(F.cross_entropy(logits, y), F.cross_entropy(logits, y[pasted.other]))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from remnant.augment import cutmix
 from remnant.component import tuned
-from remnant.consolidate.fit import Bench, Consolidation, Part, expect
+from remnant.consolidate.choice import Bench, Consolidation, Part, expect
 from remnant.protocol import Division
 
 
@@ -19,7 +19,7 @@ class CoTeaching(Consolidation):
 
     forget_rate: float = tuned(-1.0)  # share of rows left out; -1: the known share of wrong labels
     ramp: int = 10  # epochs until it is reached
-    cutmix: float = 0.0  # probability that a batch is mixed
+    cutmix: float = 0.0  # probability that a batch is pasted
 
     networks: ClassVar[int] = 2
 
@@ -44,13 +44,13 @@ class CoTeaching(Consolidation):
 
     def loss(self, bench: Bench, part: Part, division: Division | None, epoch: int) -> Tensor:
         """Return the sum of both networks' losses, each on the rows that the other chose."""
-        mixed = cutmix(bench.augmented(part.rows), self.cutmix, bench.rng)
+        pasted = cutmix(bench.augmented(part.rows), self.cutmix, bench.rng)
         y = bench.memory.y[part.rows]
 
         def losses(k: int) -> Tensor:
-            logits = bench.nets[k](mixed.x)
+            logits = bench.nets[k](pasted.x)
             ours = F.cross_entropy(logits, y, reduction="none")
-            return mixed.blend(ours, F.cross_entropy(logits, y[mixed.other], reduction="none"))
+            return pasted.blend(ours, F.cross_entropy(logits, y[pasted.other], reduction="none"))
 
         return crossed(losses(0), losses(1), self.kept(len(y), epoch, bench.noise_rate))
 

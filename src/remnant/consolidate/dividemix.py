@@ -6,10 +6,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from remnant.augment import beta, mixup
+from remnant.augment import beta
 from remnant.component import tuned
-from remnant.consolidate.fit import Bench, Consolidation, Part, expect, plain_loss
-from remnant.consolidate.labels import refine, sharpen, soft_cross_entropy, squared_error, uniformity
+from remnant.consolidate.choice import Bench, Consolidation, Part, expect, plain_loss
+from remnant.consolidate.labels import learn_mixed, refine, sharpen, uniformity
 from remnant.mixture import small_posterior
 from remnant.protocol import Division
 from remnant.stream import even_batches
@@ -81,24 +81,19 @@ class DivideMix(Consolidation):
             return plain_loss(bench, part)
         net, clean = bench.nets[k], division.clean[k][part.rows]
         labelled, unlabelled = part.rows[clean > 0.5], part.rows[clean <= 0.5]
-        views, targets = [bench.augmented(labelled) for _ in range(2)], []
-        seen_by_net = sharpen(
-            refine(clean[clean > 0.5], bench.onehot(labelled), bench.guess([net], views)),
-            self.temperature,
-        )  # co-refinement
-        targets += [seen_by_net] * 2
+        views = [bench.augmented(labelled) for _ in range(2)]
+        refined = refine(clean[clean > 0.5], bench.onehot(labelled), bench.guess([net], views))
+        targets = [sharpen(refined, self.temperature)] * 2  # co-refinement
         if len(unlabelled):
             more = [bench.augmented(unlabelled) for _ in range(2)]
-            targets += [sharpen(bench.guess(bench.nets, more), self.temperature)] * 2  # co-guessing
             views += more
-        x = torch.cat(views)
+            targets += [sharpen(bench.guess(bench.nets, more), self.temperature)] * 2  # co-guessing
         share = beta(self.mixup, 1, bench.rng)
-        x, target = mixup(x, torch.cat(targets), share, torch.randperm(len(x), generator=bench.rng))
-        net.train()
-        logits, count = net(x), 2 * len(labelled)
-        supervised = soft_cross_entropy(logits[:count], target[:count])
-        consistent = squared_error(logits[count:], target[count:])
-        return supervised + self.weight(epoch) * consistent + uniformity(logits, bench.seen)
+        mixed = learn_mixed(
+            net, torch.cat(views), torch.cat(targets), 2 * len(labelled), share, bench.rng
+        )
+        penalty = uniformity(mixed.logits, bench.seen)
+        return mixed.supervised + self.weight(epoch) * mixed.consistent + penalty
 
     def _warm_up(self, bench: Bench, part: Part) -> Tensor:
         if not self.confidence_penalty:

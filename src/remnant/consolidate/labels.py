@@ -3,9 +3,13 @@
 B rows, C classes.
 """
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+from remnant.augment import mixup
 
 
 def sharpen(p: Tensor, temperature: float) -> Tensor:
@@ -42,3 +46,22 @@ def uniformity(logits: Tensor, seen: Tensor) -> Tensor:
     """Return KL(uniform over the classes seen || mean prediction): 0 if, and only if, they agree."""
     mean = logits.log_softmax(1)[:, seen].logsumexp(0) - torch.tensor(float(len(logits))).log()
     return -(mean.mean() + torch.tensor(float(seen.sum())).log())
+
+
+class Mixed(NamedTuple):
+    """The two losses of a batch of labelled and unlabelled rows after MixUp."""
+
+    supervised: Tensor
+    consistent: Tensor
+    logits: Tensor  # (B, C)
+
+
+def learn_mixed(
+    net: nn.Module, x: Tensor, target: Tensor, labelled: int, share: Tensor, rng: torch.Generator
+) -> Mixed:
+    """Blend rows with each other, then look at them in train mode; the first rows are `labelled`."""
+    x, target = mixup(x, target, share, torch.randperm(len(x), generator=rng))
+    net.train()
+    logits = net(x)
+    supervised = soft_cross_entropy(logits[:labelled], target[:labelled])
+    return Mixed(supervised, squared_error(logits[labelled:], target[labelled:]), logits)

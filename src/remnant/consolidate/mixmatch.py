@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from remnant.augment import beta, mixup
+from remnant.augment import beta
 from remnant.component import tuned
-from remnant.consolidate.fit import Bench, Consolidation, Part, expect, plain_loss
-from remnant.consolidate.labels import refine, sharpen, soft_cross_entropy, squared_error
+from remnant.consolidate.choice import Bench, Consolidation, Part, expect, plain_loss
+from remnant.consolidate.labels import learn_mixed, refine, sharpen
 from remnant.mixture import small_posterior
 from remnant.protocol import Division
 
@@ -50,8 +50,5 @@ class MixMatch(Consolidation):
             guess = sharpen(bench.guess([net], views), self.temperature)
             labels += [refine(clean[clean <= 0.5], bench.onehot(uncertain), guess)] * self.views
         share = beta(self.mixup, len(x), bench.rng)
-        x, target = mixup(x, torch.cat(labels), share, torch.randperm(len(x), generator=bench.rng))
-        net.train()
-        logits, count = net(x), len(pure)
-        supervised = soft_cross_entropy(logits[:count], target[:count])
-        return supervised + self.lambda_u * squared_error(logits[count:], target[count:])
+        mixed = learn_mixed(net, x, torch.cat(labels), len(pure), share, bench.rng)
+        return mixed.supervised + self.lambda_u * mixed.consistent
