@@ -1,7 +1,9 @@
+import pytest
+import reference_consolidation as reference
 import torch
 import torch.nn.functional as F
 
-from remnant.augment import View, crop_and_flip
+from remnant.augment import Pasted, View, beta, crop_and_flip, cutmix, mixup
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -68,3 +70,63 @@ def test_the_raw_images_are_not_changed() -> None:
 def test_normalisation_by_hand() -> None:
     x = torch.tensor([[[[0, 255]]]], dtype=torch.uint8)
     assert View((0.5,), (0.25,)).plain(x).flatten().tolist() == [-2.0, 2.0]
+
+
+def test_a_patch_comes_from_the_other_image_and_its_share_is_exact() -> None:
+    x = torch.arange(6.0).view(6, 1, 1, 1).expand(6, 3, 9, 7).contiguous()
+    before, found = x.clone(), set()
+    for seed in range(200):
+        pasted = cutmix(x, 1.0, rng(seed))
+        own = pasted.x == torch.arange(6.0).view(6, 1, 1, 1)
+        other = pasted.x == pasted.other.float().view(6, 1, 1, 1)
+        assert (own | other).all()
+        for i, partner in enumerate(pasted.other.tolist()):
+            if partner != i:
+                assert own[i].float().mean().item() == pytest.approx(pasted.share)
+        found.add(pasted.share)
+    assert torch.equal(x, before)  # what is stored is not touched
+    assert len(found) > 20
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_patch_is_where_its_twin_puts_it(seed: int) -> None:
+    x = torch.zeros(2, 1, 11, 8)
+    x[1] = 1
+    _, own, down, right = torch.rand(4, generator=rng(seed)).tolist()
+    box = reference.cutmix_box(11, 8, own, down, right)
+    pasted = cutmix(x, 1.0, rng(seed))
+    assert pasted.share == pytest.approx(reference.cutmix_share(box, 11, 8))
+    if pasted.other.tolist() == [1, 0]:
+        top, bottom, left, end = box
+        assert pasted.x[0, 0, top:bottom, left:end].eq(1).all()
+        assert int(pasted.x[0].sum()) == (bottom - top) * (end - left)
+
+
+def test_patches_are_as_frequent_as_asked_for() -> None:
+    x = torch.zeros(2, 1, 8, 8)
+    assert all(cutmix(x, 0.0, rng(seed)).share == 1 for seed in range(50))
+    mixed = sum(cutmix(x, 0.5, rng(seed)).share < 1 for seed in range(400))
+    assert 130 < mixed < 230  # a few of those drawn are too small to hold a pixel
+
+
+def test_a_patch_shares_the_loss_as_the_pixels() -> None:
+    pasted = Pasted(torch.empty(0), torch.empty(0), 0.75)
+    assert pasted.blend(torch.tensor(4.0), torch.tensor(8.0)) == 5
+
+
+def test_rows_keep_the_larger_share_when_blended() -> None:
+    x, target = torch.tensor([[0.0], [10.0]]), torch.eye(2)
+    mixed, label = mixup(x, target, torch.tensor([0.2, 0.7]), torch.tensor([1, 0]))
+    assert mixed.flatten().tolist() == pytest.approx([2.0, 7.0])  # 0.2 counts as 0.8
+    assert label.flatten().tolist() == pytest.approx([0.8, 0.2, 0.3, 0.7])
+    one, _ = mixup(x, target, torch.tensor([0.9]), torch.tensor([1, 0]))
+    assert one.flatten().tolist() == pytest.approx([1.0, 9.0])
+
+
+@pytest.mark.parametrize("parameter", [0.5, 4.0])
+def test_shares_follow_the_beta_distribution(parameter: float) -> None:
+    from scipy.stats import beta as distribution
+    from scipy.stats import kstest
+
+    drawn = beta(parameter, 4000, rng()).numpy()
+    assert kstest(drawn, distribution(parameter, parameter).cdf).pvalue > 1e-3

@@ -6,6 +6,7 @@ import pytest
 
 from remnant import recipe
 from remnant.config import CHOICES, Config, resolve
+from remnant.consolidate import MixMatch
 from remnant.errors import RemnantError
 from remnant.insertion import LowestLoss
 from remnant.methods import AER_ABS, METHODS
@@ -236,3 +237,39 @@ def test_a_recipe_of_the_package_wins_over_a_file_of_its_name(
     monkeypatch.chdir(tmp_path)
     Path("digits").write_text("something else")
     assert recipe.read("digits")["data"] == "digits"
+
+
+def test_a_consolidation_can_be_put_on_any_method() -> None:
+    config = changed("method=er", "consolidation=mixmatch:0.05", "consolidation.views=2")
+    assert config.consolidation == MixMatch(lr=0.05, views=2)
+    assert config.label == "er-custom"
+
+
+def test_rates_and_epochs_of_a_consolidation_do_not_make_another_method() -> None:
+    method = "method=aer-abs+consolidation"
+    tuned = changed(
+        method, "consolidation.lr=0.01", "consolidation.epochs=63", "consolidation.lambda_u=1.0"
+    )
+    assert tuned.label == "aer-abs+consolidation"
+    assert tuned.run_id("x") != changed(method).run_id("x")
+    assert changed(method, "consolidation.views=2").label == "aer-abs+consolidation-custom"
+
+
+def test_aer_abs_with_mixmatch_by_hand_is_called_custom_but_is_the_same_method() -> None:
+    by_hand, named = changed("consolidation=mixmatch"), changed("method=aer-abs+consolidation")
+    assert by_hand.the_method() == named.the_method()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"method": "finetune", "consolidation": "mixmatch"}, "finetune keeps none"),
+        ({"method": "er", "schedule": "collect"}, "nothing is learned before the end of a task"),
+        ({"method": "gdumb", "consolidation": "none"}, "choose a consolidation: buffer-fit"),
+        ({"consolidation": "mixmach"}, "did you mean 'mixmatch'"),
+        ({"consolidation": {"name": "mixmatch", "lr": -1.0}}, "expected lr > 0"),
+        ({"consolidation": {"name": "buffer-fit", "views": 3}}, "buffer-fit has no setting 'views'"),
+    ],
+)
+def test_a_consolidation_that_cannot_be_is_refused(settings: dict[str, Any], words: str) -> None:
+    assert words in problems(**settings)

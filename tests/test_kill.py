@@ -21,9 +21,23 @@ from remnant import checkpoint
 from remnant.config import Config
 from remnant.errors import RemnantError
 from remnant.progress import Quiet
+from remnant.protocol import StepDone
 from remnant.runner import Options, run
+from remnant.schedule import Phase
 
 CALLS = [f"{call} {when}" for call in ("fsync", "replace", "unlink") for when in ("before", "after")]
+
+
+KINDS = ["buffer-fit", "mixmatch", "coteaching", "dividemix", "gdumb", "gdumb+dividemix"]
+
+
+def consolidating(kind: str) -> Config:
+    """Thirty and more steps of consolidation in two tasks."""
+    settings: dict[str, Any] = {"epochs": 7, "batch": 8}
+    if kind.startswith("gdumb"):
+        return tiny_config(method=kind, tasks=2, epochs=2, consolidation=settings)
+    settings |= {"name": kind} | ({"warmup": 2} if kind == "dividemix" else {})
+    return tiny_config(method="aer-abs", tasks=2, epochs=2, consolidation=settings)
 
 
 def in_a_child(work: Callable[[], object]) -> int:
@@ -108,6 +122,28 @@ def test_killed_at_random_steps_and_continued_each_time(
     assert_identical(whole, run(config, Options(out=out), Quiet(Console(stderr=True))))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_inside_a_consolidation_of_each_kind(run_in: RunIn, tmp_path: Path, kind: str) -> None:
+    config, rng = consolidating(kind), random.Random(kind)
+    whole, out = run_in(config, "whole"), tmp_path / "cut"
+    for kill in range(4):
+        steps = rng.randint(2, 9)
+
+        def work(steps: int = steps) -> None:
+            class Kill(Quiet):
+                left = steps
+
+                def step(self, event: StepDone, purity: float | None) -> None:
+                    self.left -= Phase.CONSOLIDATE in event.phase
+                    if not self.left:
+                        die()
+
+            run(config, Options(out=out, save_every=0), Kill(Console(stderr=True)))
+
+        assert in_a_child(work) == signal.SIGKILL, kill
+    assert_identical(whole, run(config, Options(out=out), Quiet(Console(stderr=True))))
+
+
 def test_a_disk_that_is_full_costs_nothing_that_was_saved(run_in: RunIn, tmp_path: Path) -> None:
     config, out = tiny_config(), tmp_path / "cut"
     whole = run_in(config, "whole")
@@ -147,12 +183,21 @@ main()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["aer-abs", "er-ace", "der++-aer-abs"])
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("aer-abs", "epochs=10"),
+        ("er-ace", "epochs=10"),
+        ("der++-aer-abs", "epochs=10"),
+        ("aer-abs+consolidation", "epochs=2 consolidation.epochs=63"),
+        ("gdumb+dividemix", "consolidation.epochs=31"),
+    ],
+)
 def test_ten_sigkills_of_the_command_line_each_continued_to_the_same_end(
-    tmp_path: Path, method: str
+    tmp_path: Path, method: str, settings: str
 ) -> None:
     rng, pause = random.Random(f"kill {method}"), 0.5
-    words = ["run", "digits", "--method", method, "epochs=10", "--save-every", str(pause)]
+    words = ["run", "digits", "--method", method, *settings.split(), "--save-every", str(pause)]
     command = [sys.executable, "-c", PROBE, *words, "--out"]
     whole = subprocess.run([*command, tmp_path / "whole"], capture_output=True, text=True, check=True)
     last = max(int(line.split()[1]) for line in whole.stderr.splitlines())

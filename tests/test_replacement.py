@@ -1,7 +1,9 @@
 from collections import Counter
 from collections.abc import Callable
 
+import numpy as np
 import pytest
+import reference_consolidation
 import torch
 from torch import Tensor
 
@@ -9,6 +11,7 @@ from remnant.memory import Memory
 from remnant.replacement import (
     Candidates,
     Draft,
+    GreedyBalanced,
     Reservoir,
     Victim,
     asymmetric_victim,
@@ -205,3 +208,55 @@ def test_plain_reservoir_needs_no_loss_but_the_loss_aware_ones_do() -> None:
     assert not Reservoir().needs_loss
     assert Reservoir(loss_aware_victim).needs_loss
     assert Reservoir(asymmetric_victim).needs_loss
+
+
+def greedy_slots(y: list[int], capacity: int, uniforms: Tensor) -> tuple[list[int], Memory]:
+    """Offer rows one at a time, as a stream does."""
+    memory, slots = Memory(capacity, (1,)), []
+    for i, label in enumerate(y):
+        offer = offer_of([i], y=[label])
+        slot = GreedyBalanced()(memory, offer, no_losses, 0, uniforms[i : i + 1])
+        batch = Batch(torch.zeros(1, 1, dtype=torch.uint8), torch.tensor([label]), torch.tensor([i]))
+        memory.put(slot, batch, 0, torch.zeros(1, dtype=torch.float64), torch.empty(1, 0))
+        slots += slot.tolist()
+    return slots, memory
+
+
+def test_the_greedy_sampler_by_hand() -> None:
+    a, b = 0, 1
+    stream = [a, a, a, a, b, b, b]
+    uniforms = coins(0.5, count=7)
+    counts = []
+    for length in range(4, 8):
+        _, memory = greedy_slots(stream[:length], 4, uniforms)
+        counts.append([memory.rows().y.tolist().count(c) for c in (a, b)])
+    assert counts == [[4, 0], [3, 1], [2, 2], [2, 2]]
+    assert greedy_slots(stream, 4, uniforms)[0][-1] == -1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_greedy_sampler_is_its_twin_one_by_one_and_in_batches(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    classes, capacity = int(rng.integers(1, 7)), int(rng.integers(2, 12))
+    y = rng.integers(classes, size=60).tolist()
+    uniforms = torch.from_numpy(rng.random((60, 3)))
+    expected = reference_consolidation.greedy_balanced(y, range(60), capacity, uniforms.tolist())
+    assert greedy_slots(y, capacity, uniforms)[0] == expected
+    whole = GreedyBalanced()(Memory(capacity, (1,)), offer_of([*range(60)], y=y), no_losses, 0, uniforms)
+    assert whole.tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_classes_that_came_often_enough_are_balanced(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    y = np.repeat(rng.permutation(5), 30).tolist()  # class after class, as tasks bring them
+    _, memory = greedy_slots(y, 23, torch.from_numpy(rng.random((150, 3))))
+    counts = torch.bincount(memory.rows().y)
+    assert len(memory) == 23
+    assert counts.max() - counts.min() <= 1
+
+
+def test_no_row_enters_twice() -> None:
+    _, memory = greedy_slots([0, 0, 1], 4, coins(0.5, count=3))
+    offer = offer_of([2], y=[1])
+    assert GreedyBalanced()(memory, offer, no_losses, 0, coins(0.5)).tolist() == [-1]

@@ -368,3 +368,70 @@ def test_real_cifar10_trains_with_made_and_with_given_labels(
     found = result(run_in(config, data_dir=folder))
     assert found["memory"]["size"] == 30
     assert found["classes"][0] == ["airplane", "automobile"]
+
+
+FIT = {"method": "aer-abs", "tasks": 2, "epochs": 2}
+
+
+def lines_of(folder: Path, event: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [line for line in lines if line["event"] == event]
+
+
+def test_each_consolidation_epoch_says_how_well_it_divided(run_in: RunIn) -> None:
+    folder = run_in(tiny_config(**FIT, consolidation={"name": "mixmatch", "epochs": 3}))
+    lines = lines_of(folder, "consolidation")
+    assert [(line["task"], line["epoch"]) for line in lines] == [
+        (t, e) for t in (0, 1) for e in (0, 1, 2)
+    ]
+    for line in lines:
+        (division,) = line["division"]
+        assert division.keys() >= {"trusted", "precision", "recall", "noisy_precision", "noisy_recall"}
+        assert 0 < division["trusted"] <= 20
+        assert line["loss"] > 0
+    found = result(folder)["consolidation"]
+    assert found["epochs"] == found["divisions"] == 6
+    assert found["plain"] == {}
+    assert found["precision"] == pytest.approx(sum(x["division"][0]["precision"] for x in lines) / 6)
+
+
+def test_epochs_without_a_division_are_counted_with_the_reason(run_in: RunIn) -> None:
+    config = tiny_config(**FIT, buffer=2, consolidation={"name": "mixmatch", "epochs": 3})
+    found = result(run_in(config))["consolidation"]
+    assert found["plain"] == {"fewer than 3 rows": 6}
+    assert found["precision"] is None
+
+
+def test_two_networks_report_two_divisions(run_in: RunIn) -> None:
+    config = tiny_config(**FIT, consolidation={"name": "dividemix", "epochs": 3, "warmup": 2})
+    folder = run_in(config)
+    shapes = [line["division"] and len(line["division"]) for line in lines_of(folder, "consolidation")]
+    assert shapes == [None, None, 2] * 2
+    assert result(folder)["consolidation"]["divisions"] == 4
+
+
+def test_a_run_without_consolidation_says_so(run_in: RunIn) -> None:
+    assert result(run_in(tiny_config()))["consolidation"] is None
+
+
+def test_gdumb_has_a_whole_accuracy_matrix_and_so_forgetting(run_in: RunIn) -> None:
+    folder = run_in(tiny_config(method="gdumb", consolidation={"epochs": 3}))
+    found = result(folder)
+    assert found["method"] == "gdumb"
+    assert [sum(value is not None for value in row) for row in found["accuracy"]] == [1, 2, 3, 4, 5]
+    assert isinstance(found["ff"], float)
+    (first, *_) = lines_of(folder, "epoch")
+    assert first["phase"] == "write"
+    assert first["loss"] is None
+    assert first["separation"] is None
+
+
+def test_the_time_of_consolidation_is_told_apart(run_in: RunIn) -> None:
+    folder = run_in(tiny_config(**FIT, consolidation={"name": "buffer-fit", "epochs": 3}))
+    assert set(result(folder)["seconds_per_phase"]) == {"forget", "learn", "consolidate"}
+
+
+def test_divergence_inside_a_consolidation_is_named(run_in: RunIn) -> None:
+    config = tiny_config(**FIT, consolidation={"name": "buffer-fit", "epochs": 30, "lr": 1e30})
+    with pytest.raises(RemnantError, match=r"consolidation epoch .*consolidation\.lr="):
+        run_in(config)

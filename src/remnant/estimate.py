@@ -8,6 +8,7 @@ from statistics import median
 import torch
 
 from remnant.config import Config
+from remnant.consolidate import Nothing
 from remnant.experiment import make_the_learner
 from remnant.memory import Memory
 from remnant.protocol import StepDone
@@ -30,7 +31,8 @@ class Only:
 class Estimate:
     """What is to be expected."""
 
-    steps: int
+    steps: int  # on the stream
+    consolidation_epochs: int
     seconds: float
     megabytes: float
 
@@ -61,13 +63,41 @@ def seconds_per_step(config: Config, stream: Stream, phase: Phase, steps: int) -
     return median(times[1:] or times)
 
 
+def seconds_per_consolidation_epoch(config: Config, stream: Stream, steps: int) -> float:
+    """Return the time of an epoch over a full memory, from its first steps: they come after dividing."""
+    learner = make_the_learner(config, stream)
+    fit, times, planned = learner.fit, list[float](), 0
+    if fit is None:
+        return 0.0
+    fill(learner.memory, stream.tasks[0], len(stream.spec.classes))
+    learner.seen.fill_(True)
+    fit.task, fit.epoch = 0, fit.how.epochs // 2  # after any warm-up
+    fit.how.divide(fit.bench, fit.epoch)  # the first time of all is no measure
+    last = time.perf_counter()
+    for event in fit.run(0):
+        now = time.perf_counter()
+        if not isinstance(event, StepDone) or len(times) == steps:
+            break
+        times.append(now - last)
+        last, planned = now, event.steps
+    return times[0] + median(times[1:] or times) * (planned - 1)
+
+
+def consolidation_epochs(config: Config) -> int:
+    """Return the consolidation epochs after each task."""
+    return 0 if isinstance(config.consolidation, Nothing) else config.consolidation.epochs
+
+
 def estimate(config: Config, stream: Stream, steps: int = 6) -> Estimate:
     """Time a few steps of each phase and multiply."""
-    planned = phases(config.the_method().schedule, config.epochs)
+    planned = [phase for phase in phases(config.the_method().schedule, config.epochs) if phase]
     cost = {phase: seconds_per_step(config, stream, phase, steps) for phase in set(planned)}
     per_epoch = sum(len(even_batches(task.id, config.batch)) for task in stream.tasks)
+    fits = len(stream.tasks) * consolidation_epochs(config)
     return Estimate(
-        steps=per_epoch * config.epochs,
-        seconds=per_epoch * sum(cost[phase] for phase in planned),
+        steps=per_epoch * len(planned),
+        consolidation_epochs=fits,
+        seconds=per_epoch * sum(cost[phase] for phase in planned)
+        + (fits * seconds_per_consolidation_epoch(config, stream, steps) if fits else 0.0),
         megabytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     )

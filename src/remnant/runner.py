@@ -116,9 +116,12 @@ class Run:
 
     def _post_mortem(self, what: str) -> str:
         saved = next(iter(checkpoint.generations(self.folder / "checkpoint")), None)
+        fit, key, lr = self.config.consolidation, "lr", self.config.lr
+        if "consolidation" in self.where and not isinstance(fit, Nothing):
+            key, lr = "consolidation.lr", fit.lr
         return (
             f"{what}, {self.where}. The last good checkpoint: {saved or 'none yet'}. "
-            f"Try a smaller learning rate: --set lr={self.config.lr / 3:.2g}"
+            f"Try a smaller learning rate: --set {key}={lr / 3:.2g}"
         )
 
     def _learn(self, number: int, stop: Stop) -> None:
