@@ -95,3 +95,13 @@ def test_list_settings_names_the_settings_of_components(tmp_path: Path) -> None:
     out = remnant("list", "settings", cwd=tmp_path).stdout
     for words in ("insertion.alpha = 0.75", "schedule.period = 2", "scoring.refresh_every", "seed = 0"):
         assert words in out
+
+
+def test_a_consolidation_is_shown_at_the_end(tmp_path: Path) -> None:
+    words = ["consolidation=mixmatch", "consolidation.epochs=3"]
+    done = remnant("run", *TINY, *words, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "trusted labels" in done.stdout
+    assert "task 5/5  consolidation   3/3" in done.stdout
+    plan = remnant("run", "--dry-run", *TINY, *words, cwd=tmp_path)
+    assert "and 15 epochs over the memory" in plan.stdout

@@ -66,8 +66,23 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
             ("wrong labels stored", f"{memory['wrong']}", f"of {memory['size']} rows"),
             ("memory balance", balance, "1: as many rows of each class"),
         ]
+    rows += consolidation(result["consolidation"])
     pace = f"{result['images_per_second']:.0f} images/s, {result['peak_rss_mb']:.0f} MB"
     return [*rows, ("time", duration(result["seconds"]), pace)]
+
+
+def consolidation(found: dict[str, Any] | None) -> list[tuple[str, str, str]]:
+    """Return what the divisions of the memory were worth, and how often there was none."""
+    if found is None or not found["divisions"]:
+        return []
+    rows = []
+    if found["precision"] is not None:
+        rows.append(("trusted labels", f"{found['precision']:.1f} %", "right; mean over consolidation"))
+    rows += [
+        ("plain cross-entropy", f"{count}", f"of {found['divisions']} divisions: {reason}")
+        for reason, count in found["plain"].items()
+    ]
+    return rows
 
 
 def files(folder: Path, result: dict[str, Any]) -> str:
