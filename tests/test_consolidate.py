@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,8 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from remnant.augment import View, beta
-from remnant.consolidate import BufferFit, Consolidation, CoTeaching, DivideMix, MixMatch
+from remnant.augment import Pasted, View, beta
+from remnant.consolidate import (
+    BufferFit,
+    Consolidation,
+    CoTeaching,
+    DivideMix,
+    MixMatch,
+    buffer_fit,
+    coteaching,
+)
 from remnant.consolidate.choice import Bench, Part, plain_loss
 from remnant.consolidate.coteaching import crossed
 from remnant.consolidate.fit import sgdr
@@ -136,6 +145,37 @@ def test_networks_choose_rows_for_each_other() -> None:
     assert second.grad is not None
     assert first.grad.tolist() == [0, 1]  # what the other finds easy
     assert second.grad.tolist() == [1, 0]
+
+
+def losses_of(bench: Bench, x: Tensor, y: Tensor) -> list[list[float]]:
+    return [nn.functional.cross_entropy(net(x), y, reduction="none").tolist() for net in bench.nets]
+
+
+@pytest.mark.parametrize("epoch", [0, 5, 40])
+def test_co_teaching_learns_from_as_many_rows_as_the_epoch_allows(epoch: int) -> None:
+    bench, part = bench_of(10), Part((0, 1), torch.arange(10))
+    rng = cloned(bench.rng)
+    loss = CoTeaching().loss(bench, part, None, epoch)
+    x = bench.view.augmented(bench.memory.x, rng)
+    keep = reference.keep_count(epoch, 0.4, 10)  # the known share of wrong labels
+    expected = sum(reference.coteaching_loss(*losses_of(bench, x, bench.memory.y), keep))
+    assert loss.item() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("module", "how"), [(coteaching, CoTeaching()), (buffer_fit, BufferFit())])
+def test_a_pasted_patch_brings_its_label(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, how: Consolidation
+) -> None:
+    bench, other = bench_of(6), torch.tensor([1, 2, 3, 4, 5, 0])
+    monkeypatch.setattr(module, "cutmix", lambda x, probability, rng: Pasted(x, other, 0.25))
+    rng = cloned(bench.rng)
+    loss = how.loss(bench, Part((0, 1), torch.arange(6)), None, epoch=0)
+    x, y = bench.view.augmented(bench.memory.x, rng), bench.memory.y
+    own, pasted = losses_of(bench, x, y), losses_of(bench, x, y[other])
+    nets = range(how.networks)
+    assert loss.item() == pytest.approx(
+        sum(0.25 * np.mean(own[k]) + 0.75 * np.mean(pasted[k]) for k in nets)
+    )
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6))

@@ -1,21 +1,25 @@
 """Consolidations inside a learner: what is trained, what goes on, what is saved."""
 
 import copy
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
-from conftest import same, tiny_learner, tiny_stream, weights
+from conftest import same, tiny_config, tiny_learner, tiny_stream, weights
 from torch import Tensor, nn
 
 from remnant.consolidate import BufferFit, Consolidation, CoTeaching, DivideMix, MixMatch
+from remnant.consolidate.choice import Bench
 from remnant.consolidate.fit import sgdr
+from remnant.experiment import make_the_learner, make_the_stream
 from remnant.learner import ReplayLearner
 from remnant.methods import AER_ABS, DER, ER, GDUMB, METHODS, Method
 from remnant.protocol import Division, EpochDone, Event, StepDone
 from remnant.schedule import Phase
+from remnant.sgd import momentum_of
 from remnant.stream import Stream
 
 SHORT: dict[str, Consolidation] = {
@@ -148,13 +152,95 @@ def test_gdumb_goes_through_a_task_once_whatever_the_epochs() -> None:
 def test_networks_from_scratch_are_new_after_every_task() -> None:
     stream = tiny_stream()
     learner = tiny_learner(with_fit(replace(SHORT["from scratch"], lr=1e-30)), stream, epochs=2)
-    starts = []
+    assert learner.fit is not None
+    starts = [learner.fit.net.state_dict()["head.weight"].clone()]
     for task in stream.tasks[:2]:
         finish(learner.learn(task))
-        assert learner.fit is not None
-        starts.append({name: p.clone() for name, p in learner.fit.net.named_parameters()})
-    assert not same(*starts)
-    assert starts[0]["head.weight"].std() > 0.01
+        starts.append(learner.fit.net.state_dict()["head.weight"].clone())
+    for a, b in itertools.combinations(starts, 2):  # at this rate nothing else moves them
+        assert (a - b).abs().max() > 0.01
+
+
+def test_momentum_is_new_after_every_task() -> None:
+    stream = tiny_stream()
+    learner = tiny_learner(with_fit(SHORT["buffer-fit"]), stream, epochs=2)
+    for task in stream.tasks[:2]:
+        for event in learner.learn(task):
+            if isinstance(event, StepDone) and Phase.CONSOLIDATE in event.phase and event.epoch == 0:
+                assert learner.fit is not None
+                buffers = momentum_of(learner.fit.optimizer).values()
+                gradients = [p.grad for p in learner.net.parameters()]
+                is_first = all(map(torch.equal, buffers, gradients))  # nothing to add up yet
+                assert is_first == (event.step == 1)
+
+
+def test_a_saved_division_comes_back_with_its_reasons() -> None:
+    stream = tiny_stream()
+    learner, other = (tiny_learner(with_fit(SHORT["dividemix"]), stream, epochs=2) for _ in range(2))
+    assert learner.fit is not None
+    assert other.fit is not None
+    learner.fit.division = Division(torch.rand(2, 10), ("because", ""))
+    other.load_state_dict(learner.state_dict())
+    assert other.fit.division is not None
+    assert other.fit.division.plain == ("because", "")
+    assert torch.equal(other.fit.division.clean, learner.fit.division.clean)
+
+
+@pytest.mark.parametrize("name", ["coteaching", "dividemix", "mixmatch"])
+def test_the_streams_network_is_the_one_that_is_tested(name: str) -> None:
+    stream = tiny_stream()
+    learner = learned(with_fit(SHORT[name]), stream)
+    assert learner.fit is not None
+    assert learner.fit.net is learner.net
+
+
+def test_the_memory_is_divided_and_shuffled_anew_in_every_epoch() -> None:
+    divided: list[int] = []
+
+    class Counted(MixMatch):
+        def divide(self, bench: Bench, epoch: int) -> Division | None:
+            divided.append(epoch)
+            return super().divide(bench, epoch)
+
+    stream = tiny_stream()
+    learner = tiny_learner(with_fit(Counted(epochs=5)), stream, epochs=2)
+    orders = []
+    for event in learner.learn(stream.tasks[0]):
+        if isinstance(event, StepDone) and Phase.CONSOLIDATE in event.phase:
+            assert learner.fit is not None
+            orders.append(tuple(learner.fit.order.tolist()))
+    assert divided == [0, 1, 2, 3, 4]
+    assert len(set(orders)) == 5
+
+
+@pytest.mark.parametrize("name", ["gdumb", "gdumb+coteaching", "gdumb+dividemix"])
+def test_gdumb_has_its_own_optimizer_and_starts_from_scratch(name: str) -> None:
+    how = METHODS[name].consolidation
+    assert isinstance(how, Consolidation)
+    assert how.from_scratch
+    assert (how.momentum, how.weight_decay, how.clip) == (0.9, 1e-6, 10.0)
+
+
+def test_defaults_are_the_published_ones() -> None:
+    assert (BufferFit().lr, BufferFit().epochs, BufferFit().momentum) == (0.05, 255, 0)
+    mixmatch = MixMatch()
+    assert (mixmatch.lr, mixmatch.lambda_u, mixmatch.epochs, mixmatch.batch) == (0.1, 0.01, 255, 64)
+    assert (mixmatch.views, mixmatch.temperature, mixmatch.mixup) == (3, 0.5, 0.5)
+    dividemix = DivideMix()
+    assert (dividemix.lambda_u, dividemix.warmup, dividemix.ramp) == (25, 10, 16)
+    assert (dividemix.temperature, dividemix.mixup, dividemix.batch) == (0.5, 4, 64)
+    assert CoTeaching().ramp == 10
+
+
+def test_every_network_has_the_layout_and_the_noise_rate_of_the_run() -> None:
+    config = tiny_config(method="er+coteaching", channels_last=True, noise="symmetric:0.25")
+    stream = make_the_stream(config, None)
+    learner = make_the_learner(config, stream)
+    assert learner.fit is not None
+    for net in learner.fit.bench.nets:
+        weight = net.state_dict()["body.3.weight"]
+        assert weight.is_contiguous(memory_format=torch.channels_last)
+    assert learner.fit.bench.noise_rate == pytest.approx(0.25, abs=0.02)
 
 
 def test_the_second_network_lives_through_the_tasks_and_sees_the_memory_alone() -> None:
