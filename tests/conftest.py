@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -21,6 +22,10 @@ from remnant.progress import Quiet
 from remnant.rng import Generators, derive
 from remnant.runner import Options, run
 from remnant.stream import Stream, make_stream
+
+# No test is about time: a busy machine is not a fault.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 # The networks here are so small that a second thread only gets in the way.
 torch.set_num_threads(1)
