@@ -31,7 +31,7 @@ from remnant.protocol import NOBODY, Division
 from remnant.stream import Batch
 
 CLASSES, FEATURES = 4, 5
-KINDS = [BufferFit(), BufferFit(cutmix=1.0), CoTeaching(), MixMatch(), DivideMix(warmup=1)]
+KINDS = [BufferFit(), CoTeaching(), MixMatch(), DivideMix(warmup=1)]
 
 
 class Jitter(View):
@@ -330,10 +330,6 @@ def test_every_batch_of_every_memory_gives_a_finite_loss(
     how: Consolidation, rows: int, classes: int
 ) -> None:
     bench = bench_of(rows, classes=classes)
-    if isinstance(how, BufferFit) and how.cutmix:
-        return  # patches are for images; see test_augment
-    if isinstance(how, CoTeaching):
-        how = replace(how, cutmix=0.0)
     for epoch in range(3):
         division = how.divide(bench, epoch)
         parts = how.parts(torch.randperm(rows), division)

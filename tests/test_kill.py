@@ -83,6 +83,20 @@ def run_to_death(config: Config, out: Path, call: str, nth: int) -> int:
     return in_a_child(work)
 
 
+def run_to_step(config: Config, out: Path, steps: int, phase: Phase = Phase.IDLE) -> int:
+    """Run until so many steps of a phase are done, or of any; then be killed."""
+
+    class Kill(Quiet):
+        left = steps
+
+        def step(self, event: StepDone, purity: float | None) -> None:
+            self.left -= phase in event.phase
+            if not self.left:
+                die()
+
+    return in_a_child(lambda: run(config, Options(out=out, save_every=0), Kill(Console(stderr=True))))
+
+
 @pytest.mark.parametrize("call", CALLS)
 def test_killed_at_every_call_that_makes_a_checkpoint_last(
     run_in: RunIn, tmp_path: Path, call: str
@@ -104,20 +118,7 @@ def test_killed_at_random_steps_and_continued_each_time(
     config, rng = tiny_config(method=method), random.Random(method)
     whole, out = run_in(config, "whole"), tmp_path / "cut"
     for kill in range(4):
-        steps = rng.randint(2, 12)
-
-        def work(steps: int = steps) -> None:
-            class Kill(Quiet):
-                left = steps
-
-                def step(self, event: object, purity: float | None) -> None:
-                    self.left -= 1
-                    if not self.left:
-                        die()
-
-            run(config, Options(out=out, save_every=0), Kill(Console(stderr=True)))
-
-        assert in_a_child(work) == signal.SIGKILL, kill
+        assert run_to_step(config, out, rng.randint(2, 12)) == signal.SIGKILL, kill
         assert checkpoint.generations(out / whole.name / "checkpoint")
     assert_identical(whole, run(config, Options(out=out), Quiet(Console(stderr=True))))
 
@@ -128,19 +129,7 @@ def test_killed_inside_a_consolidation_of_each_kind(run_in: RunIn, tmp_path: Pat
     whole, out = run_in(config, "whole"), tmp_path / "cut"
     for kill in range(4):
         steps = rng.randint(2, 9)
-
-        def work(steps: int = steps) -> None:
-            class Kill(Quiet):
-                left = steps
-
-                def step(self, event: StepDone, purity: float | None) -> None:
-                    self.left -= Phase.CONSOLIDATE in event.phase
-                    if not self.left:
-                        die()
-
-            run(config, Options(out=out, save_every=0), Kill(Console(stderr=True)))
-
-        assert in_a_child(work) == signal.SIGKILL, kill
+        assert run_to_step(config, out, steps, Phase.CONSOLIDATE) == signal.SIGKILL, kill
     assert_identical(whole, run(config, Options(out=out), Quiet(Console(stderr=True))))
 
 

@@ -101,7 +101,9 @@ class Config(BaseModel):
     @property
     def label(self) -> str:
         """Return the method's name, marked where its choices were changed."""
-        return self.method + ("-custom" if self.the_method().is_variant_of(METHODS[self.method]) else "")
+        return self.method + (
+            "" if self.the_method().is_same_but_tuned(METHODS[self.method]) else "-custom"
+        )
 
     def the_method(self) -> Method:
         """Return the six choices as one value."""

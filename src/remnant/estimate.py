@@ -2,16 +2,16 @@
 
 import resource
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 
 import torch
 
 from remnant.config import Config
-from remnant.consolidate import Nothing
 from remnant.experiment import make_the_learner
 from remnant.memory import Memory
-from remnant.protocol import StepDone
+from remnant.protocol import Event, StepDone
 from remnant.schedule import Phase, phases
 from remnant.stream import Stream, Task, even_batches
 
@@ -52,40 +52,34 @@ def seconds_per_step(config: Config, stream: Stream, phase: Phase, steps: int) -
     fill(learner.memory, task, len(stream.spec.classes))
     # As many candidates as half of the first task brings: that is how rarely one is accepted.
     learner.memory.candidates = learner.method.insertion.count(len(task)) * config.epochs // 2
-    times: list[float] = []
-    last = time.perf_counter()
-    for event in learner.learn(task):
+    times, _ = timed(learner.learn(task), steps)
+    return median(times[1:] or times)
+
+
+def timed(events: Iterator[Event], steps: int) -> tuple[list[float], int]:
+    """Return the seconds of the first steps of an epoch, and how many steps it has."""
+    times, planned, last = list[float](), 0, time.perf_counter()
+    for event in events:
         now = time.perf_counter()
         if not isinstance(event, StepDone) or len(times) == steps:
             break
         times.append(now - last)
-        last = now
-    return median(times[1:] or times)
+        last, planned = now, event.steps
+    return times, planned
 
 
 def seconds_per_consolidation_epoch(config: Config, stream: Stream, steps: int) -> float:
     """Return the time of an epoch over a full memory, from its first steps: they come after dividing."""
     learner = make_the_learner(config, stream)
-    fit, times, planned = learner.fit, list[float](), 0
+    fit = learner.fit
     if fit is None:
         return 0.0
     fill(learner.memory, stream.tasks[0], len(stream.spec.classes))
     learner.seen.fill_(True)
     fit.task, fit.epoch = 0, fit.how.epochs // 2  # after any warm-up
     fit.how.divide(fit.bench, fit.epoch)  # the first time of all is no measure
-    last = time.perf_counter()
-    for event in fit.run(0):
-        now = time.perf_counter()
-        if not isinstance(event, StepDone) or len(times) == steps:
-            break
-        times.append(now - last)
-        last, planned = now, event.steps
+    times, planned = timed(fit.run(0), steps)
     return times[0] + median(times[1:] or times) * (planned - 1)
-
-
-def consolidation_epochs(config: Config) -> int:
-    """Return the consolidation epochs after each task."""
-    return 0 if isinstance(config.consolidation, Nothing) else config.consolidation.epochs
 
 
 def estimate(config: Config, stream: Stream, steps: int = 6) -> Estimate:
@@ -93,11 +87,11 @@ def estimate(config: Config, stream: Stream, steps: int = 6) -> Estimate:
     planned = [phase for phase in phases(config.the_method().schedule, config.epochs) if phase]
     cost = {phase: seconds_per_step(config, stream, phase, steps) for phase in set(planned)}
     per_epoch = sum(len(even_batches(task.id, config.batch)) for task in stream.tasks)
-    fits = len(stream.tasks) * consolidation_epochs(config)
+    fits = len(stream.tasks) * config.consolidation.epochs
     return Estimate(
         steps=per_epoch * len(planned),
         consolidation_epochs=fits,
         seconds=per_epoch * sum(cost[phase] for phase in planned)
-        + (fits * seconds_per_consolidation_epoch(config, stream, steps) if fits else 0.0),
+        + fits * seconds_per_consolidation_epoch(config, stream, steps),
         megabytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     )

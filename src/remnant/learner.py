@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from remnant.consolidate import Fit, NewNet, Nothing
+from remnant.consolidate import Bench, Fit, NewNet, Nothing
 from remnant.data.source import Spec
 from remnant.errors import Diverged
 from remnant.memory import Drawn, Memory
@@ -71,10 +71,8 @@ class ReplayLearner:
         self.optimizer = self._new_optimizer()
         self.fit: Fit | None = None
         if not isinstance(method.consolidation, Nothing):
-            self.fit = Fit(
-                method.consolidation, self.net, new_net, memory, self.view, rng.consolidate, self.seen,
-                noise_rate,
-            )  # fmt: skip
+            bench = Bench((self.net,), memory, self.view, rng.consolidate, self.seen, noise_rate)
+            self.fit = Fit(method.consolidation, bench, new_net)
         self.is_consolidated = False  # and nothing has been learned since
 
     def memories(self) -> dict[str, Memory]:

@@ -34,10 +34,10 @@ class Method:
         """Whether any epoch replays or writes."""
         return any(phase & (Phase.REPLAY | Phase.WRITE) for phase in phases(self.schedule, epochs))
 
-    def is_variant_of(self, other: "Method") -> bool:
-        """Whether the two differ in something that makes another method, not in a rate alone."""
+    def is_same_but_tuned(self, other: "Method") -> bool:
+        """Whether the two differ in rates and the like at most."""
         choices = [choice.name for choice in fields(self) if choice.compare]
-        return not all(is_same_but_tuned(getattr(self, c), getattr(other, c)) for c in choices)
+        return all(is_same_but_tuned(getattr(self, c), getattr(other, c)) for c in choices)
 
 
 LOSS_AWARE, BALANCED = Reservoir(loss_aware_victim), Reservoir(asymmetric_victim)

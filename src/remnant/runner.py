@@ -8,7 +8,7 @@ import json
 import math
 import shutil
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,7 @@ class Run:
         self.history = History()
         self.since = time.monotonic()  # when history.seconds was brought up to date
         self.saved_at, self.save_cost = time.monotonic(), 0.0
-        self.where = "at the start"
+        self.where, self.phase = "at the start", Phase.IDLE
 
     def go(self) -> None:
         """Learn all tasks, testing after each; then write the results."""
@@ -116,8 +116,8 @@ class Run:
 
     def _post_mortem(self, what: str) -> str:
         saved = next(iter(checkpoint.generations(self.folder / "checkpoint")), None)
-        fit, key, lr = self.config.consolidation, "lr", self.config.lr
-        if "consolidation" in self.where and not isinstance(fit, Nothing):
+        key, lr, fit = "lr", self.config.lr, self.config.consolidation
+        if Phase.CONSOLIDATE in self.phase and not isinstance(fit, Nothing):
             key, lr = "consolidation.lr", fit.lr
         return (
             f"{what}, {self.where}. The last good checkpoint: {saved or 'none yet'}. "
@@ -139,11 +139,12 @@ class Run:
             asked = time.monotonic()
 
     def _count(self, event: StepDone, seconds: float) -> None:
-        kind = "consolidation epoch" if Phase.CONSOLIDATE in event.phase else "epoch"
+        self.phase, consolidates = event.phase, Phase.CONSOLIDATE in event.phase
+        kind, work = ("consolidation epoch", "memory") if consolidates else ("epoch", "stream")
         self.where = f"after step {event.step} of {kind} {event.epoch + 1}, task {event.task + 1}"
         history, phase = self.history, str(event.phase.name).lower()
         history.phase_seconds[phase] = history.phase_seconds.get(phase, 0.0) + seconds
-        history.planned[kind] = history.planned.get(kind, 0.0) + event.share
+        history.planned[work] = history.planned.get(work, 0.0) + event.share
         history.steps += 1
         history.images += event.images
         if event.loss is not None:
@@ -229,17 +230,13 @@ class Run:
         checkpoint.write_atomically(self.folder / "metrics.jsonl", lines.encode())
 
     def _plan(self) -> Plan:
-        config, tasks = self.config, self.stream.tasks
-        done = self.history.planned
+        config, tasks, done = self.config, self.stream.tasks, self.history.planned
         epochs = sum(bool(phase) for phase in phases(config.schedule, config.epochs))
         steps = sum(math.ceil(len(task) / config.batch) for task in tasks) * epochs
-        plan = Plan(len(tasks), epochs, stream=Work(steps, done.get("epoch", 0.0)))
-        if isinstance(config.consolidation, Nothing):
-            return plan
         fit = config.consolidation
-        steps = len(tasks) * fit.epochs * math.ceil(config.buffer / fit.batch)
-        memory = Work(steps, done.get("consolidation epoch", 0.0))
-        return replace(plan, consolidation_epochs=fit.epochs, memory=memory)
+        fits = len(tasks) * fit.epochs * fit.steps(config.buffer)
+        memory = Work(fits, done.get("memory", 0.0))
+        return Plan(len(tasks), epochs, Work(steps, done.get("stream", 0.0)), fit.epochs, memory)
 
     def _is_due(self) -> bool:
         every = self.options.save_every

@@ -1,7 +1,7 @@
 """The end of a task: what is done with the memory alone (Sec. 3.3 and appendix A)."""
 
 from remnant.consolidate.buffer_fit import BufferFit
-from remnant.consolidate.choice import Consolidation, Nothing
+from remnant.consolidate.choice import Bench, Consolidation, Nothing
 from remnant.consolidate.coteaching import CoTeaching
 from remnant.consolidate.dividemix import DivideMix
 from remnant.consolidate.fit import Fit, NewNet
@@ -17,6 +17,7 @@ CONSOLIDATIONS: dict[str, Consolidation | Nothing] = {
 
 __all__ = [
     "CONSOLIDATIONS",
+    "Bench",
     "BufferFit",
     "CoTeaching",
     "Consolidation",

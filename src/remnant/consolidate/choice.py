@@ -4,6 +4,7 @@ It says how the rows of the memory are divided when an epoch begins, which batch
 what the loss of a batch is. n rows in memory, B of them in a batch, C classes.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from remnant.stream import even_batches
 class Bench:
     """What a consolidation works on."""
 
-    nets: tuple[nn.Module, ...]  # the first one is tested
+    nets: tuple[nn.Module, ...]  # the first one is tested; the stream's, unless from scratch
     memory: Memory
     view: View
     rng: torch.Generator
@@ -63,6 +64,12 @@ class Part(NamedTuple):
 class Nothing:
     """Nothing is done at the end of a task."""
 
+    epochs: ClassVar[int] = 0
+
+    def steps(self, rows: int) -> int:
+        """Return how many steps an epoch is planned to have."""
+        return 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Consolidation(ABC):
@@ -90,6 +97,10 @@ class Consolidation(ABC):
             },
             self,
         )
+
+    def steps(self, rows: int) -> int:
+        """Return how many steps an epoch over so many rows is planned to have."""
+        return math.ceil(rows / self.batch)
 
     def divide(self, bench: Bench, epoch: int) -> Division | None:
         """Say at the start of an epoch which labels are trusted; None: no opinion."""

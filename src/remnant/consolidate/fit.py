@@ -5,14 +5,13 @@ It yields after each step, can be cut there, and goes on bit for bit.
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from remnant.augment import View
 from remnant.consolidate.choice import Bench, Consolidation, Part
-from remnant.memory import Memory
 from remnant.protocol import Division, EpochDone, Event, StepDone
 from remnant.schedule import Phase
 from remnant.sgd import load_momentum, momentum_of, new_sgd, set_rate
@@ -34,14 +33,12 @@ def sgdr(epoch: int, lr: float) -> float:
 class Fit:
     """A consolidation in progress, or the one that the last task ended with."""
 
-    def __init__(
-        self, how: Consolidation, net: nn.Module, new_net: NewNet, memory: Memory, view: View,
-        rng: torch.Generator, seen: Tensor, noise_rate: float,
-    ) -> None:  # fmt: skip
+    def __init__(self, how: Consolidation, stream: Bench, new_net: NewNet) -> None:
+        """Make the networks that are missing; `stream` is a bench with the stream's network alone."""
         self.how, self.new_net = how, new_net
         self.own = {name: new_net(name) for name in self._own_names()}
-        nets = tuple(self.own.values()) if how.from_scratch else (net, *self.own.values())
-        self.bench = Bench(nets, memory, view, rng, seen, noise_rate)
+        others = tuple(self.own.values())
+        self.bench = replace(stream, nets=others if how.from_scratch else (*stream.nets, *others))
         self.task, self.epoch, self.step = -1, 0, 0
         self.order = torch.empty(0, dtype=torch.long)  # of the memory's rows; empty between epochs
         self.division: Division | None = None
@@ -63,7 +60,7 @@ class Fit:
             return
         if self.task != task:
             self._begin(task)
-        planned = math.ceil(self.bench.memory.capacity / self.how.batch)
+        planned = self.how.steps(self.bench.memory.capacity)
         while self.epoch < self.how.epochs:
             if not len(self.order):
                 self._begin_epoch()
