@@ -69,7 +69,7 @@ def tiny_learner(method: Method, stream: Stream, **changes: Any) -> ReplayLearne
     memory = Memory(capacity, spec.shape, logits=logits)
 
     def new_net(name: str) -> nn.Module:
-        return build(Small(4), spec, derive(3, name))
+        return build(Small(4), spec, derive(3, name), method.objective.normed_head)
 
     rng = Generators.from_seed(1)
     return ReplayLearner(method, Training(**settings), spec, new_net, memory, rng, noise_rate=0.3)

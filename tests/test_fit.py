@@ -11,7 +11,7 @@ import torch
 from conftest import same, tiny_config, tiny_learner, tiny_stream, weights
 from torch import Tensor, nn
 
-from remnant.consolidate import BufferFit, Consolidation, CoTeaching, DivideMix, MixMatch
+from remnant.consolidate import BufferFit, Consolidation, CoTeaching, DivideMix, MixMatch, PuriDivER
 from remnant.consolidate.choice import Bench
 from remnant.consolidate.fit import sgdr
 from remnant.experiment import make_the_learner, make_the_stream
@@ -30,6 +30,7 @@ SHORT: dict[str, Consolidation] = {
     "coteaching": CoTeaching(epochs=3, batch=4, cutmix=0.5, momentum=0.9),
     "coteaching from scratch": CoTeaching(epochs=3, batch=4, from_scratch=True),
     "dividemix": DivideMix(epochs=4, batch=4, warmup=1, ramp=2, momentum=0.9),
+    "puridiver": PuriDivER(epochs=4, batch=4, warmup=1),
     "dividemix from scratch": DivideMix(epochs=4, batch=4, warmup=2, from_scratch=True),
 }
 

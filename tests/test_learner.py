@@ -46,14 +46,16 @@ class LeakySource:
 class Watch:
     """An objective that remembers whether it was given replay."""
 
-    keeps_logits = False
+    keeps_logits = strong_replay = normed_head = False
 
     def __init__(self, inner: Objective) -> None:
         self.inner, self.replayed = inner, []
 
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor, draw: object, seen: Tensor) -> Outcome:
+    def __call__(
+        self, net: nn.Module, x: Tensor, y: Tensor, draw: object, seen: Tensor, rng: torch.Generator
+    ) -> Outcome:
         self.replayed.append(draw is not None)
-        return self.inner(net, x, y, draw, seen)  # type: ignore[arg-type]
+        return self.inner(net, x, y, draw, seen, rng)  # type: ignore[arg-type]
 
     def row_loss(self, logits: Tensor, y: Tensor, seen: Tensor) -> Tensor:
         return self.inner.row_loss(logits, y, seen)

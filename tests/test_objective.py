@@ -8,6 +8,9 @@ from remnant.objective import AsymmetricCrossEntropy, CrossEntropy, DarkReplay, 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0]])
 
 
+RNG = torch.Generator()
+
+
 def seen(*classes: int) -> Tensor:
     mask = torch.zeros(4, dtype=torch.bool)
     mask[list(classes)] = True
@@ -49,7 +52,9 @@ def test_ace_lets_all_classes_of_the_batch_compete() -> None:
 def test_the_stream_does_not_touch_the_weights_of_masked_classes() -> None:
     net = linear()
     ace = AsymmetricCrossEntropy()
-    ace(net, torch.randn(5, 3), torch.tensor([2, 3, 2, 3, 2]), None, seen(0, 1, 2, 3)).loss.backward()
+    ace(
+        net, torch.randn(5, 3), torch.tensor([2, 3, 2, 3, 2]), None, seen(0, 1, 2, 3), RNG
+    ).loss.backward()
     assert net.weight.grad is not None
     assert (net.weight.grad[:2] == 0).all()
     assert (net.weight.grad[2:] != 0).any()
@@ -59,8 +64,8 @@ def test_replayed_rows_are_never_masked() -> None:
     net, old = linear(), torch.randn(2, 3)
     x, y, mask = torch.randn(2, 3), torch.tensor([2, 3]), seen(0, 1, 2, 3)
     ace = AsymmetricCrossEntropy()
-    alone = ace(net, x, y, None, mask).loss
-    both = ace(net, x, y, lambda: drawn(old, [0, 1]), mask).loss
+    alone = ace(net, x, y, None, mask, RNG).loss
+    both = ace(net, x, y, lambda: drawn(old, [0, 1]), mask, RNG).loss
     expected = nn.functional.cross_entropy(net(old), torch.tensor([0, 1]))
     assert torch.allclose(both - alone, expected)
 
@@ -68,7 +73,7 @@ def test_replayed_rows_are_never_masked() -> None:
 def test_replay_adds_a_mean_of_its_own() -> None:
     net, x, old = linear(), torch.randn(4, 3), torch.randn(2, 3)
     y = torch.tensor([0, 1, 2, 3])
-    loss = CrossEntropy()(net, x, y, lambda: drawn(old, [0, 1]), seen(0, 1, 2, 3)).loss
+    loss = CrossEntropy()(net, x, y, lambda: drawn(old, [0, 1]), seen(0, 1, 2, 3), RNG).loss
     first = nn.functional.cross_entropy(net(x), y)
     second = nn.functional.cross_entropy(net(old), torch.tensor([0, 1]))
     assert torch.allclose(loss, first + second)
@@ -77,7 +82,7 @@ def test_replay_adds_a_mean_of_its_own() -> None:
 @pytest.mark.parametrize("objective", [CrossEntropy(), AsymmetricCrossEntropy(), DarkReplay()])
 def test_without_a_draw_there_is_only_the_stream(objective: Objective) -> None:
     net, x, y = linear(), torch.randn(4, 3), torch.tensor([0, 1, 2, 3])
-    outcome = objective(net, x, y, None, seen(0, 1, 2, 3))
+    outcome = objective(net, x, y, None, seen(0, 1, 2, 3), RNG)
     assert torch.allclose(outcome.loss, nn.functional.cross_entropy(net(x), y))
     assert not outcome.logits.requires_grad
 
@@ -86,7 +91,7 @@ def test_dark_replay_adds_both_terms_from_two_draws() -> None:
     net, x, y = linear(), torch.randn(4, 3), torch.tensor([0, 1, 2, 3])
     draws = [drawn(torch.ones(1, 3), [0], torch.zeros(1, 4)), drawn(-torch.ones(1, 3), [1])]
     remaining = iter(draws)
-    loss = DarkReplay(0.3, 0.5)(net, x, y, lambda: next(remaining), seen(0, 1, 2, 3)).loss
+    loss = DarkReplay(0.3, 0.5)(net, x, y, lambda: next(remaining), seen(0, 1, 2, 3), RNG).loss
     expected = (
         nn.functional.cross_entropy(net(x), y)
         + 0.3 * net(torch.ones(1, 3)).square().mean()
@@ -100,14 +105,14 @@ def test_dark_replay_of_weight_zero_never_draws() -> None:
         raise AssertionError("nothing should be drawn")
 
     net, x, y = linear(), torch.randn(4, 3), torch.tensor([0, 1, 2, 3])
-    DarkReplay(0.0, 0.0)(net, x, y, draw, seen(0))
+    DarkReplay(0.0, 0.0)(net, x, y, draw, seen(0), RNG)
 
 
 def test_stored_logits_that_still_hold_cost_nothing() -> None:
     net, x = linear(), torch.randn(4, 3)
     y, old = torch.tensor([0, 1, 2, 3]), torch.randn(2, 3)
     replay = drawn(old, [0, 1], net(old).detach())
-    loss = DarkReplay(1.0, 0.0)(net, x, y, lambda: replay, seen(0, 1, 2, 3)).loss
+    loss = DarkReplay(1.0, 0.0)(net, x, y, lambda: replay, seen(0, 1, 2, 3), RNG).loss
     assert torch.allclose(loss, nn.functional.cross_entropy(net(x), y))
 
 

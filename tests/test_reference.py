@@ -16,6 +16,7 @@ from remnant.learner import ReplayLearner, Training
 from remnant.memory import Memory
 from remnant.methods import METHODS, Method
 from remnant.objective import AsymmetricCrossEntropy, CrossEntropy
+from remnant.predict import Embedding
 from remnant.protocol import EpochDone
 from remnant.replacement import (
     Candidates,
@@ -323,6 +324,12 @@ PROBABILITIES = {
     "abs": reference.abs_probabilities(SEVEN, IS_CURRENT),
 }
 SlotsOf = Callable[[str, torch.Tensor], list[list[int]]]
+
+
+def never() -> Embedding:
+    raise AssertionError("no feature was needed")
+
+
 NEWCOMERS = [0.3, 0.9]  # losses of two candidates
 
 
@@ -333,7 +340,7 @@ def fast_slots(kind: str, uniforms: torch.Tensor) -> list[list[int]]:
     memory.id[:], memory.task[:] = torch.arange(7), 1 - torch.tensor(IS_CURRENT).long()
     table = torch.tensor(SEVEN, dtype=torch.float64)
     loss = torch.tensor(NEWCOMERS[:count], dtype=torch.float64)
-    offered = Candidates(torch.arange(count), torch.zeros(count), 10 + torch.arange(count), loss)
+    offered = Candidates(torch.arange(count), torch.zeros(count), 10 + torch.arange(count), loss, never)
     reservoir = Reservoir(VICTIMS[kind])  # decides, and leaves the memory as it is
     return [reservoir(memory, lambda: offered, table.__getitem__, 0, own).tolist() for own in uniforms]
 
@@ -409,7 +416,7 @@ def kept_by_the_twin(uniforms: list[list[float]]) -> list[int]:
 def kept_by_the_package(uniforms: torch.Tensor) -> list[int]:
     memory, ids = Memory(CAPACITY, (1,)), torch.arange(ITEMS)
     unknown = torch.full((ITEMS,), math.nan, dtype=torch.float64)
-    offered = Candidates(ids, torch.zeros(ITEMS), ids, unknown)
+    offered = Candidates(ids, torch.zeros(ITEMS), ids, unknown, never)
     slots = Reservoir()(memory, lambda: offered, torch.zeros_like, 0, uniforms)
     batch = Batch(torch.zeros(ITEMS, 1, dtype=torch.uint8), ids, ids)
     memory.put(slots, batch, 0, unknown, torch.empty(ITEMS, 0))

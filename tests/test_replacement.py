@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from remnant.memory import Memory
+from remnant.predict import Embedding
 from remnant.replacement import (
     Candidates,
     Draft,
@@ -63,12 +64,16 @@ def no_offer() -> Candidates:
     raise AssertionError("no candidate was needed")
 
 
+def no_embedding() -> Embedding:
+    raise AssertionError("no feature was needed")
+
+
 def offer_of(
     ids: list[int], losses: list[float] | None = None, y: list[int] | None = None
 ) -> Callable[[], Candidates]:
     loss = torch.tensor(losses or [1.0] * len(ids), dtype=torch.float64)
     labels = torch.tensor(y or [0] * len(ids))
-    return lambda: Candidates(torch.arange(len(ids)), labels, torch.tensor(ids), loss)
+    return lambda: Candidates(torch.arange(len(ids)), labels, torch.tensor(ids), loss, no_embedding)
 
 
 def coins(accept: float, group: float = 0.5, victim: float = 0.5, count: int = 1) -> Tensor:

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from remnant.autoaugment import autoaugment
+
 
 @dataclass(frozen=True)
 class View:
@@ -30,6 +32,10 @@ class View:
     def augmented(self, x: Tensor, rng: torch.Generator) -> Tensor:
         """Crop and flip each image on its own, then normalise."""
         return self.plain(crop_and_flip(x, self.pad, self.flip, rng))
+
+    def strong(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """Augment each image by a policy of its own (AutoAugment), then crop and flip it."""
+        return self.augmented(autoaugment(x, rng), rng)
 
 
 def crop_and_flip(x: Tensor, pad: int, flip: bool, rng: torch.Generator) -> Tensor:

@@ -37,7 +37,7 @@ def make_the_learner(config: Config, stream: Stream) -> ReplayLearner:
     method, spec = config.the_method(), stream.spec
 
     def new_net(name: str) -> nn.Module:
-        net = build(config.net, spec, derive(config.seed, name))
+        net = build(config.net, spec, derive(config.seed, name), method.objective.normed_head)
         layout = torch.channels_last if config.channels_last else torch.contiguous_format
         return net.to(memory_format=layout)  # type: ignore[call-overload, no-any-return]
 

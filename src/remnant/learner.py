@@ -18,7 +18,7 @@ from remnant.errors import Diverged
 from remnant.memory import Drawn, Memory
 from remnant.methods import Method
 from remnant.objective import Outcome
-from remnant.predict import cross_entropy, predict
+from remnant.predict import Embedding, cross_entropy, embed, predict
 from remnant.protocol import EpochDone, Event, StepDone
 from remnant.replacement import Candidates
 from remnant.rng import Generators
@@ -149,7 +149,7 @@ class ReplayLearner:
         draw = self._draw if replays and len(self.memory) > 1 else None  # BatchNorm needs two rows
         x = self.view.augmented(batch.x, self.rng.augment)
         self.net.train()
-        outcome = self.method.objective(self.net, x, batch.y, draw, self.seen)
+        outcome = self.method.objective(self.net, x, batch.y, draw, self.seen, self.rng.augment)
         self.optimizer.zero_grad()
         outcome.loss.backward()
         self.optimizer.step()  # lines 6 and 8
@@ -160,15 +160,20 @@ class ReplayLearner:
         method, memory = self.method, self.memory
         memory.clock += 1
 
+        def embedding() -> Embedding:
+            stored = memory.rows()
+            x, y = torch.cat([stored.x, batch.x]), torch.cat([stored.y, batch.y])
+            return embed(self.net, x, y, self.view.plain)
+
         @cache
         def offer() -> Candidates:
             if not (method.insertion.needs_loss or method.replacement.needs_loss):
                 unknown = torch.full((len(batch),), torch.nan, dtype=torch.float64)
-                return Candidates(torch.arange(len(batch)), batch.y, batch.id, unknown)
+                return Candidates(torch.arange(len(batch)), batch.y, batch.id, unknown, embedding)
             logits = self._logits(batch.x)
             rows = method.insertion.choose(method.objective.row_loss(logits, batch.y, self.seen))
             y = batch.y[rows]
-            return Candidates(rows, y, batch.id[rows], cross_entropy(logits[rows], y))
+            return Candidates(rows, y, batch.id[rows], cross_entropy(logits[rows], y), embedding)
 
         def losses(slots: Tensor) -> Tensor:
             return method.scoring.losses(memory, slots, self._measure)
@@ -183,7 +188,8 @@ class ReplayLearner:
 
     def _draw(self) -> Drawn:
         drawn = self.memory.draw(self.training.batch, self.rng.memory)
-        return Drawn(self.view.augmented(drawn.x, self.rng.augment), drawn.y, drawn.logits)
+        augment = self.view.strong if self.method.objective.strong_replay else self.view.augmented
+        return Drawn(augment(drawn.x, self.rng.augment), drawn.y, drawn.logits)
 
     def _measure(self, slots: Tensor) -> Tensor:
         return cross_entropy(self._logits(self.memory.x[slots]), self.memory.y[slots])

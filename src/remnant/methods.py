@@ -4,17 +4,26 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
 from remnant.component import is_same_but_tuned
-from remnant.consolidate import BufferFit, Consolidation, CoTeaching, DivideMix, MixMatch, Nothing
+from remnant.consolidate import (
+    BufferFit,
+    Consolidation,
+    CoTeaching,
+    DivideMix,
+    MixMatch,
+    Nothing,
+    PuriDivER,
+)
 from remnant.insertion import Everything, Insertion, LowestLoss
-from remnant.objective import AsymmetricCrossEntropy, CrossEntropy, DarkReplay, Objective
+from remnant.objective import AsymmetricCrossEntropy, CrossEntropy, DarkReplay, Objective, OneBatch
 from remnant.replacement import (
     GreedyBalanced,
+    PurityDiversity,
     Replacement,
     Reservoir,
     asymmetric_victim,
     loss_aware_victim,
 )
-from remnant.schedule import Alternate, Always, Collect, Phase, Schedule, StreamOnly, phases
+from remnant.schedule import Alternate, Always, Collect, Phase, Schedule, StreamOnly, WriteFirst, phases
 from remnant.scoring import Scoring
 
 
@@ -82,6 +91,16 @@ GDUMB_COTEACHING = replace(
 )
 GDUMB_DIVIDEMIX = replace(GDUMB, consolidation=anew(DivideMix()), about="gdumb with DivideMix")
 
+PURIDIVER = Method(
+    objective=OneBatch(),
+    replacement=PurityDiversity(),
+    consolidation=PuriDivER(),
+    about="a memory of low losses that differ, learned from semi-supervised",
+)
+PURIDIVER_ME = replace(
+    PURIDIVER, schedule=WriteFirst(), about="puridiver that writes in the first epoch of a task only"
+)
+
 METHODS: dict[str, Method] = {
     "finetune": FINETUNE,
     "joint": JOINT,
@@ -103,4 +122,6 @@ METHODS: dict[str, Method] = {
     "gdumb": GDUMB,
     "gdumb+coteaching": GDUMB_COTEACHING,
     "gdumb+dividemix": GDUMB_DIVIDEMIX,
+    "puridiver": PURIDIVER,
+    "puridiver.me": PURIDIVER_ME,
 }

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from remnant.augment import cutmix
 from remnant.memory import Drawn
 
 Draw = Callable[[], Drawn]  # a fresh, augmented draw from the memory
@@ -33,7 +34,19 @@ class Objective(Protocol):
         """Whether the memory must keep the logits of its rows."""
         ...
 
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor) -> Outcome:
+    @property
+    def strong_replay(self) -> bool:
+        """Whether replayed rows are augmented strongly."""
+        ...
+
+    @property
+    def normed_head(self) -> bool:
+        """Whether the network's head ends with BatchNorm."""
+        ...
+
+    def __call__(
+        self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor, rng: torch.Generator
+    ) -> Outcome:
         """Evaluate on stream rows x with observed labels y; `seen` marks classes met so far, (C,)."""
         ...
 
@@ -46,13 +59,15 @@ class Objective(Protocol):
 class CrossEntropy:
     """ER: the mean over the stream plus the mean over the replayed rows (Eqs. 2-3)."""
 
-    keeps_logits = False
+    keeps_logits = strong_replay = normed_head = False
 
     def row_loss(self, logits: Tensor, y: Tensor, seen: Tensor) -> Tensor:
         """Return plain cross-entropy."""
         return F.cross_entropy(logits, y, reduction="none")
 
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor) -> Outcome:
+    def __call__(
+        self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor, rng: torch.Generator
+    ) -> Outcome:
         """Evaluate the objective."""
         logits = net(x)
         loss = self.row_loss(logits, y, seen).mean()
@@ -96,7 +111,9 @@ class DarkReplay(CrossEntropy):
         if not (0 <= self.alpha < math.inf and 0 <= self.beta < math.inf):
             raise ValueError(f"alpha and beta are weights >= 0, got {self.alpha} and {self.beta}")
 
-    def __call__(self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor) -> Outcome:
+    def __call__(
+        self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor, rng: torch.Generator
+    ) -> Outcome:
         """Evaluate the objective; a term of weight 0 costs no forward."""
         logits = net(x)
         loss = self.row_loss(logits, y, seen).mean()
@@ -110,8 +127,35 @@ class DarkReplay(CrossEntropy):
         return Outcome(loss, logits.detach())
 
 
+@dataclass(frozen=True)
+class OneBatch(CrossEntropy):
+    """PuriDivER: one mean over stream and strongly augmented memory together, with CutMix."""
+
+    cutmix: float = 0.5  # probability that a batch is mixed
+
+    strong_replay = normed_head = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cutmix <= 1:
+            raise ValueError(f"cutmix is a probability, got {self.cutmix}")
+
+    def __call__(
+        self, net: nn.Module, x: Tensor, y: Tensor, draw: Draw | None, seen: Tensor, rng: torch.Generator
+    ) -> Outcome:
+        """Evaluate the objective."""
+        count = len(y)
+        if draw is not None:
+            old = draw()
+            x, y = torch.cat([x, old.x]), torch.cat([y, old.y])
+        pasted = cutmix(x, self.cutmix, rng)
+        logits = net(pasted.x)
+        loss = pasted.blend(F.cross_entropy(logits, y), F.cross_entropy(logits, y[pasted.other]))
+        return Outcome(loss, logits[:count].detach())
+
+
 OBJECTIVES: dict[str, Objective] = {
     "cross-entropy": CrossEntropy(),
     "asymmetric": AsymmetricCrossEntropy(),
     "dark-replay": DarkReplay(),
+    "one-batch": OneBatch(),
 }

@@ -1,6 +1,7 @@
 """What a network says, while it learns nothing from it: eval mode, no gradients."""
 
 from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -24,3 +25,23 @@ def predict(net: nn.Module, x: Tensor, prepare: Callable[[Tensor], Tensor]) -> T
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
     """Return the unmasked loss of each row: the one scale of all scores, (B,)."""
     return F.cross_entropy(logits, y, reduction="none").double()
+
+
+class Embedding(NamedTuple):
+    """Rows as the head of a network sees them."""
+
+    features: Tensor  # (n, D)
+    y: Tensor  # (n,)
+    loss: Tensor  # (n,)
+    weight: Tensor  # (C, D) of the head
+
+
+def embed(net: nn.Module, x: Tensor, y: Tensor, prepare: Callable[[Tensor], Tensor]) -> Embedding:
+    """Look at rows once for their features and their losses."""
+    network = cast(Any, net.eval())
+    with torch.inference_mode():
+        features = torch.cat([network.features(prepare(part)) for part in x.split(CHUNK)])
+        logits = network.head(features)
+    if not logits.isfinite().all():
+        raise Diverged("the network's output is not finite")
+    return Embedding(features, y, cross_entropy(logits, y), network.head.weight.detach())

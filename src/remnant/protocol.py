@@ -32,6 +32,7 @@ class Division:
 
     clean: Tensor  # (K, n) how probably each label is right; above 1/2 it is trusted
     plain: tuple[str, ...]  # (K,) why network k takes all labels as they are instead; "": it does not
+    relabel: Tensor | None = None  # (n,) doubted rows whose labels are mended; else they are left out
 
     @classmethod
     def of(cls, posteriors: Sequence[Tensor | str]) -> "Division":

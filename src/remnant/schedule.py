@@ -60,6 +60,15 @@ class Alternate:
 
 
 @dataclass(frozen=True)
+class WriteFirst:
+    """Write in the first epoch of a task, before wrong labels have been learned; replay in all."""
+
+    def __call__(self, epoch: int, epochs: int) -> Phase:
+        """Return the phase of an epoch."""
+        return Phase.LEARN if epoch else Phase.STANDARD
+
+
+@dataclass(frozen=True)
 class Collect:
     """Go through a task once, to store rows; whatever is learned is learned from the memory."""
 
@@ -72,6 +81,7 @@ SCHEDULES: dict[str, Schedule] = {
     "always": Always(),
     "alternate": Alternate(),
     "stream-only": StreamOnly(),
+    "write-first-epoch": WriteFirst(),
     "collect": Collect(),
 }
 

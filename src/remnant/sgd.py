@@ -7,10 +7,16 @@ from torch import Tensor, nn
 
 
 def new_sgd(
-    parameters: Iterable[nn.Parameter], lr: float, momentum: float, weight_decay: float
+    parameters: Iterable[nn.Parameter],
+    lr: float,
+    momentum: float,
+    weight_decay: float,
+    nesterov: bool = False,
 ) -> torch.optim.SGD:
     """Return an optimizer that has seen nothing yet."""
-    return torch.optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, fused=True)
+    return torch.optim.SGD(
+        parameters, lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=nesterov, fused=True
+    )
 
 
 def set_rate(optimizer: torch.optim.SGD, rate: float) -> None:

@@ -6,6 +6,7 @@ from remnant.consolidate.coteaching import CoTeaching
 from remnant.consolidate.dividemix import DivideMix
 from remnant.consolidate.fit import Fit, NewNet
 from remnant.consolidate.mixmatch import MixMatch
+from remnant.consolidate.puridiver import PuriDivER
 
 CONSOLIDATIONS: dict[str, Consolidation | Nothing] = {
     "none": Nothing(),
@@ -13,6 +14,7 @@ CONSOLIDATIONS: dict[str, Consolidation | Nothing] = {
     "mixmatch": MixMatch(),
     "coteaching": CoTeaching(),
     "dividemix": DivideMix(),
+    "puridiver": PuriDivER(),
 }
 
 __all__ = [
@@ -26,4 +28,5 @@ __all__ = [
     "MixMatch",
     "NewNet",
     "Nothing",
+    "PuriDivER",
 ]

@@ -37,6 +37,10 @@ class Bench:
         """Return a new view of these rows."""
         return self.view.augmented(self.memory.x[rows], self.rng)
 
+    def strong(self, rows: Tensor) -> Tensor:
+        """Return a new view of these rows, strongly augmented."""
+        return self.view.strong(self.memory.x[rows], self.rng)
+
     def onehot(self, rows: Tensor) -> Tensor:
         """Return the stored labels as distributions, (B, C)."""
         return F.one_hot(self.memory.y[rows], len(self.seen)).float()
@@ -80,6 +84,7 @@ class Consolidation(ABC):
     batch: int = 64  # rows of the memory in a step
     from_scratch: bool = False  # new networks, only tested; else the stream's network, which goes on
     momentum: float = 0.0
+    nesterov: bool = False
     weight_decay: float = 0.0
     clip: float = 0.0  # largest norm of a network's gradient; 0: any
 
@@ -92,6 +97,7 @@ class Consolidation(ABC):
                 "epochs >= 1": self.epochs >= 1,
                 "batch >= 3": self.batch >= 3,  # so that no batch has one row: BatchNorm needs two
                 "momentum in [0, 1)": 0 <= self.momentum < 1,
+                "nesterov false where momentum is 0": self.momentum > 0 or not self.nesterov,
                 "weight_decay >= 0": self.weight_decay >= 0,
                 "clip >= 0": self.clip >= 0,
             },

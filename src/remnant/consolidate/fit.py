@@ -103,7 +103,8 @@ class Fit:
     def _new_optimizer(self) -> torch.optim.SGD:
         # One optimizer for all networks: there is no second rate that could be forgotten.
         parameters = [p for net in self.bench.nets for p in net.parameters()]
-        return new_sgd(parameters, self.how.lr, self.how.momentum, self.how.weight_decay)
+        how = self.how
+        return new_sgd(parameters, how.lr, how.momentum, how.weight_decay, how.nesterov)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that changes, but for the stream's network and the memory."""
@@ -114,6 +115,7 @@ class Fit:
             "order": self.order,
             "clean": None if division is None else division.clean,
             "plain": None if division is None else list(division.plain),
+            "relabel": None if division is None else division.relabel,
             "cursor": [self.task, self.epoch, self.step],
         }
 
@@ -124,6 +126,7 @@ class Fit:
         load_momentum(self.optimizer, state["momentum"])
         self.order = state["order"]
         clean = state["clean"]
-        self.division = None if clean is None else Division(clean, tuple(state["plain"]))
+        if clean is not None:
+            self.division = Division(clean, tuple(state["plain"]), state["relabel"])
         self.task, self.epoch, self.step = state["cursor"]
         set_rate(self.optimizer, sgdr(self.epoch, self.how.lr))

@@ -1,10 +1,10 @@
 """Networks by name; each gives logits, and the features its head sees."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from remnant.data.source import Spec
 from remnant.nets.resnet import ResNet
@@ -61,8 +61,29 @@ NETS: dict[str, Net] = {
 }
 
 
-def build(net: Net, spec: Spec, seed: int) -> nn.Module:
+class NormedHead(nn.Module):
+    """A linear head without bias, then BatchNorm over the logits."""
+
+    def __init__(self, inputs: int, classes: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(inputs, classes, bias=False)
+        self.norm = nn.BatchNorm1d(classes, eps=1e-6)
+
+    @property
+    def weight(self) -> Tensor:
+        """Return the weights of the classes, (C, D)."""
+        return self.linear.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return cast(Tensor, self.norm(self.linear(x)))
+
+
+def build(net: Net, spec: Spec, seed: int, normed_head: bool = False) -> nn.Module:
     """Build a network whose initial weights depend on `seed` alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return net.build(spec)
+        built = net.build(spec)
+        if normed_head:
+            built.head = NormedHead(cast(nn.Linear, built.head).in_features, len(spec.classes))
+        return built

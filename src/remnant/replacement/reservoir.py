@@ -8,26 +8,12 @@ M slots, k candidates.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from remnant.memory import Memory
-
-
-@dataclass(frozen=True, eq=False)
-class Candidates:
-    """Rows of the batch that may enter."""
-
-    rows: Tensor  # (k,) positions in the batch
-    y: Tensor  # (k,) observed labels
-    id: Tensor  # (k,)
-    loss: Tensor  # (k,) unmasked, or nan where nobody asked for it
-
-
-Offer = Callable[[], Candidates]
-Losses = Callable[[Tensor], Tensor]  # slots -> their losses
+from remnant.replacement.choice import Losses, Offer
 
 
 class Draft:
@@ -100,21 +86,6 @@ def asymmetric_victim(draft: Draft, group: float, victim: float) -> int:
     return int(slots[pick(loss if chooses_current else loss.max() - loss, victim)])
 
 
-class Replacement(Protocol):
-    """Decides on the candidates of a batch."""
-
-    @property
-    def needs_loss(self) -> bool:
-        """Whether the losses of candidates matter."""
-        ...
-
-    def __call__(
-        self, memory: Memory, offer: Offer, losses: Losses, task: int, uniforms: Tensor
-    ) -> Tensor:
-        """Return a slot for each candidate, -1 for those that stay out; (k,)."""
-        ...
-
-
 @dataclass(frozen=True)
 class Reservoir:
     """The n-th candidate is accepted with probability M / n; `victim` says who leaves for it.
@@ -152,48 +123,3 @@ class Reservoir:
             draft.put(slot, id, candidates.loss[i])
             slots[i] = slot
         return slots
-
-
-@dataclass(frozen=True)
-class GreedyBalanced:
-    """GDumb: a row enters while its class has less than its equal part; the largest class makes room.
-
-    A class that has its part gets no more, even where a slot is free.
-    """
-
-    needs_loss = False
-
-    def __call__(
-        self, memory: Memory, offer: Offer, losses: Losses, task: int, uniforms: Tensor
-    ) -> Tensor:
-        """Return a slot for each candidate, -1 for those that stay out."""
-        candidates, y, id = offer(), memory.rows().y.tolist(), memory.rows().id.tolist()
-        memory.candidates += len(uniforms)
-        slots = []
-        for i, label in enumerate(candidates.y.tolist()):
-            has_part = y.count(label) * len({*y, label}) >= memory.capacity
-            if has_part or int(candidates.id[i]) in id:
-                slots.append(-1)
-                continue
-            _, tie, victim = uniforms[i].tolist()
-            slot = len(y) if len(y) < memory.capacity else _in_largest(y, tie, victim)
-            y[slot:], id[slot:] = [label, *y[slot + 1 :]], [int(candidates.id[i]), *id[slot + 1 :]]
-            slots.append(slot)
-        return torch.tensor(slots)
-
-
-def _in_largest(y: list[int], tie: float, victim: float) -> int:
-    """Return a slot of the class with most rows; a uniform each for the class and the slot."""
-    count = {label: y.count(label) for label in sorted(set(y))}
-    largest = [label for label in count if count[label] == max(count.values())]
-    chosen = largest[int(tie * len(largest))]
-    slots = [slot for slot, label in enumerate(y) if label == chosen]
-    return slots[int(victim * len(slots))]
-
-
-REPLACEMENTS: dict[str, Replacement] = {
-    "reservoir": Reservoir(),
-    "lass": Reservoir(loss_aware_victim),
-    "abs": Reservoir(asymmetric_victim),
-    "greedy-balanced": GreedyBalanced(),
-}
