@@ -25,9 +25,13 @@ class View:
 
     def plain(self, x: Tensor) -> Tensor:
         """Normalise uint8 images (B, K, H, W)."""
+        return self.normalised(x.float() / 255)
+
+    def normalised(self, x: Tensor) -> Tensor:
+        """Normalise images in [0, 1]."""
         mean = torch.tensor(self.mean, device=x.device).view(-1, 1, 1)
         std = torch.tensor(self.std, device=x.device).view(-1, 1, 1)
-        return (x.float() / 255 - mean) / std
+        return (x - mean) / std
 
     def augmented(self, x: Tensor, rng: torch.Generator) -> Tensor:
         """Crop and flip each image on its own, then normalise."""

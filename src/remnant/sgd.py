@@ -19,7 +19,7 @@ def new_sgd(
     )
 
 
-def set_rate(optimizer: torch.optim.SGD, rate: float) -> None:
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Set the learning rate of everything that is optimized."""
     for group in optimizer.param_groups:
         group["lr"] = rate
