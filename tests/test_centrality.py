@@ -49,7 +49,7 @@ def test_forty_alike_and_ten_outsiders() -> None:
     clean = torch.stack([judged(block(40, 10, 0.8, 0.1), seed) for seed in SEEDS])
     inside = clean[:, :40].mean(1)
     assert inside.mean().item() == pytest.approx(0.977, abs=0.003)
-    assert inside.min() > 0.96
+    assert inside.min() > 0.95
     assert inside.max() < 0.995
     assert clean[:, 40:].max() < 1e-5
 

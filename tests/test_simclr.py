@@ -91,10 +91,10 @@ def boxes_of(count: int, height: int, width: int, seed: int = 0) -> Tensor:
 
 
 def test_a_box_by_hand() -> None:
-    # Area 8 * 8 * (.08 + .92 / 4) = 19.84, ratio 1: 4.45, so 4 by 4 at .5 * 5 and .99 * 5.
-    tries = torch.tensor([[0.25, 0.5]], dtype=torch.float64).expand(1, TRIES, 2)
+    # Area 8 * 8 * (.08 + .92 * .3) = 22.8, ratio 1: 4.77, so 5 by 5 at .5 * 4 and .99 * 4.
+    tries = torch.tensor([[0.3, 0.5]], dtype=torch.float64).expand(1, TRIES, 2)
     place = torch.tensor([[0.5, 0.99]], dtype=torch.float64)
-    assert crop_boxes(tries, place, 8, 8).tolist() == [[2, 4, 4, 4]]
+    assert crop_boxes(tries, place, 8, 8).tolist() == [[2, 3, 5, 5]]
 
 
 def test_the_first_try_that_fits_is_taken() -> None:

@@ -79,7 +79,7 @@ def test_it_can_be_cut_at_every_step_and_ends_with_the_same_bytes(changes: dict[
             state = unpack(everything(cut))
             cut = tiny_spr(stream, **changes)
             cut.load_state_dict(state)
-    assert saved > 40
+    assert saved > 20
     a, b = flat(whole.state_dict()), flat(cut.state_dict())
     assert a.keys() == b.keys()
     for name in a:
@@ -411,9 +411,11 @@ def test_contrastive_training_lowers_its_loss() -> None:
     assert sum(filter(None, losses[-20:])) < sum(filter(None, losses[:20]))
 
 
-def test_adam_saved_after_any_step_goes_on_as_if_it_had_not_been() -> None:
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_adam_saved_after_any_step_goes_on_as_if_it_had_not_been(layout: torch.memory_format) -> None:
     def trainee() -> Trainee:
-        return Trainee(build(Small(4), tiny_stream().spec, 0))
+        net = build(Small(4), tiny_stream().spec, 0)
+        return Trainee(net.to(memory_format=layout))  # type: ignore[call-overload]
 
     x = torch.randn(5, 1, 6, 6)
     whole, cut = trainee(), trainee()
