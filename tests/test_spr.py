@@ -262,17 +262,18 @@ def test_the_base_sees_half_of_the_purified_memory_once_that_is_full(
     assert kinds == {"delayed", "both"}
 
 
-def test_rows_are_kept_as_probably_as_they_are_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_rows_are_kept_as_probably_as_they_are_clean(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    def certain(z: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
+        return torch.full((len(y),), p, dtype=torch.float64)
+
+    monkeypatch.setattr(spr, "clean_probability", certain)
     stream = tiny_stream()
-    for certain, kept in ((0.0, 0), (1.0, 10)):
-        learner = tiny_spr(stream)
-        monkeypatch.setattr(
-            spr, "clean_probability", lambda z, y, rng, p=certain: torch.full((len(y),), p).double()
-        )
-        finish(learner.learn(stream.tasks[0]))
-        assert len(learner.purified) == kept
-        assert learner.offered.sum() == 20 * learner.fill * certain
-    assert (learner.purified.loss == 0).all()
+    learner = tiny_spr(stream, epochs=16, expert_steps=1, base_steps=1)
+    finish(learner.learn(stream.tasks[0]))
+    share = int(learner.offered.sum()) / (20 * learner.fill)
+    assert share == pytest.approx(p, abs=0.08 * (0 < p < 1))
+    assert (learner.purified.loss[: len(learner.purified)] == 1 - p).all()
 
 
 def test_the_purified_memory_keeps_how_doubtful_its_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
