@@ -290,6 +290,21 @@ def test_warm_up_is_cross_entropy_and_may_penalise_certainty() -> None:
     assert warm_up_loss(net, x, onehot, True).item() == pytest.approx((plain - entropy).item())
 
 
+def test_strong_views_are_distorted_and_weak_ones_are_not() -> None:
+    def dark(x: Tensor, rng: torch.Generator) -> Tensor:
+        return torch.zeros_like(x)
+
+    view = tiny_stream().spec.view
+    looks = Looks(view, dark, torch.Generator().manual_seed(0))
+    bright, onehot = torch.full((3, 1, 6, 6), 200, dtype=torch.uint8), torch.eye(3)
+    views = looks.views(bright[:2], onehot[:2], bright, 4.0)
+    black = view.plain(torch.zeros(1, 1, 1, 1, dtype=torch.uint8)).item()
+    assert (views.strong == black).all()
+    assert (views.weak > black).any(1).any(1).any(1).all()
+    assert [len(v) for v in (views.labelled, views.weak, views.strong, views.other)] == [4, 6, 6, 10]
+    assert len(views.share) == 1
+
+
 def test_cutout_blackens_up_to_a_quarter_and_nothing_else() -> None:
     x = torch.full((200, 3, 8, 12), 200, dtype=torch.uint8)
     cut = cutout(x, torch.Generator().manual_seed(0))
@@ -484,18 +499,18 @@ def norms_of(learner: CnllLearner) -> list[int]:
     return seen
 
 
-@pytest.mark.parametrize("delay", [2, 3, 4, 5, 6, 7])
-@pytest.mark.parametrize("batch", [3, 64])
-def test_a_single_row_never_reaches_batchnorm(delay: int, batch: int) -> None:
+@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize(("batch", "clean"), [(3, 1), (3, 5), (64, 1), (64, 5)])
+def test_a_single_row_never_reaches_batchnorm(left: int, batch: int, clean: int) -> None:
     stream = tiny_stream()
-    remainders = {len(task) % delay for task in stream.tasks}
-    learner = cnll(stream, replace(SHORT, delay=delay, clean=1, noisy=1, batch=batch), epochs=1)
+    rows = len(stream.tasks[0])
+    delay = next(d for d in range(4, rows) if rows % d == left)
+    learner = cnll(stream, replace(SHORT, delay=delay, clean=clean, noisy=1, batch=batch), epochs=1)
     seen = norms_of(learner)
     for _ in every_event(learner, stream):
         pass
     assert min(seen) >= 2
     assert all(value.isfinite().all() for value in learner.net.state_dict().values())
-    assert delay not in (5, 7) or remainders
 
 
 def test_a_last_row_that_waits_alone_is_judged_without_a_warm_up() -> None:
@@ -594,6 +609,44 @@ def test_the_warm_up_keeps_its_own_rate_and_every_lesson_begins_at_rest() -> Non
                     assert torch.equal(learner.optimizer.state[p]["momentum_buffer"], p.grad)
     expected = {("warm-up", e) for e in range(2)} | {("fine-tuning", e) for e in range(3)}
     assert met == expected
+
+
+def test_every_delay_is_warmed_up_on() -> None:
+    stream = tiny_stream()
+    task = stream.tasks[0]
+    learner = cnll(stream, replace(SHORT, clean=100), epochs=1)
+    begun = [e for e in lessons(learner.learn(task)) if (e.epoch, e.step) == (0, 1)]
+    assert len(task) % SHORT.delay > 1
+    assert len(begun) == math.ceil(len(task) / SHORT.delay) + 1  # and one fine-tuning
+
+
+def test_fine_tuning_counts_fractions_of_its_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, weight, asked = tiny_stream(), Cnll.weight, []
+    learner = cnll(stream, epochs=1)
+
+    def watched(settings: Cnll, epoch: float) -> float:
+        asked.append(epoch)
+        return weight(settings, epoch)
+
+    monkeypatch.setattr(Cnll, "weight", watched)
+    met = [
+        event.epoch + (event.step - 1) / event.steps
+        for event in lessons(learner.learn(stream.tasks[0]))
+        if learner.lesson == "fine-tuning"
+    ]
+    assert asked == met
+    assert any(epoch % 1 for epoch in asked)
+
+
+def test_a_step_has_no_more_unlabelled_rows_than_there_are() -> None:
+    stream = tiny_stream()
+    learner = cnll(stream, replace(SHORT, noisy=1, noisy_store=1, batch=64), epochs=1)
+    found = set()
+    for event in lessons(every_event(learner, stream)):
+        if learner.lesson == "fine-tuning":
+            assert len(learner.others) <= event.steps * len(learner.pools()[1])
+            found.add(len(learner.others))
+    assert max(found) == 2
 
 
 def test_only_fine_tuning_teaches_the_second_head() -> None:
