@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from remnant.beta_mixture import BetaMixture, fit, high_posterior, moments, table
+from remnant.spr.beta_mixture import BetaMixture, fit, high_posterior, moments, table
 
 
 def numbers(*values: float) -> Tensor:

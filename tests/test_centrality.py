@@ -6,7 +6,7 @@ import reference_spr as reference
 import torch
 from torch import Tensor
 
-from remnant.centrality import (
+from remnant.spr.centrality import (
     CONVERGED,
     GRAPHS,
     centrality,

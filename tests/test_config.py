@@ -69,7 +69,7 @@ def test_later_settings_win() -> None:
         ({"noise": "symmetric:1.2"}, "share in [0, 1], got 1.2"),
         ({"noise": "symmetric:40"}, "for 40 % write 0.4"),
         ({"epoch": 3}, "unknown key 'epoch'; did you mean 'epochs'?"),
-        ({"alpha": 0.5}, "did you mean objective.alpha or insertion.alpha?"),
+        ({"alpha": 0.5}, "did you mean objective.alpha or insertion.alpha or replacement.alpha?"),
         ({"refresh_every": 1}, "did you mean scoring.refresh_every?"),
         ({"method": "aer_abs"}, "did you mean 'aer-abs'?"),
         ({"data": "cifar"}, "did you mean 'cifar10'?"),

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from remnant.memory import Memory
-from remnant.partition import doubtful, partitioned
 from remnant.replacement import Candidates
+from remnant.spr.partition import doubtful, partitioned
 from remnant.stream import Batch
 
 

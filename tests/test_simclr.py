@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from remnant.simclr import (
+from remnant.spr.simclr import (
     TRIES,
     brighter,
     colour_jitter,

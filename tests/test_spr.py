@@ -9,15 +9,15 @@ import torch
 from conftest import same, tiny_stream
 from torch import Tensor, nn
 
-from remnant import spr
-from remnant.adam import Trainee
 from remnant.checkpoint import pack, unpack
 from remnant.errors import Diverged
 from remnant.nets import Small, build
 from remnant.protocol import EpochDone, Event, Learner, StepDone
 from remnant.rng import Generators, derive
 from remnant.schedule import Phase
-from remnant.spr import Spr, SprLearner, annealed
+from remnant.spr import learner as spr
+from remnant.spr.learner import Spr, SprLearner, annealed
+from remnant.spr.trainee import Trainee
 from remnant.stream import Stream
 
 TINY = Spr(

@@ -42,6 +42,15 @@ def is_same_but_tuned(a: T, b: T) -> bool:
     return bool(dataclasses.replace(a, **like_b) == b)  # type: ignore[type-var]
 
 
+def expect(rules: dict[str, bool], settings: object) -> None:
+    """Refuse settings that break a rule, which begins with the setting's name."""
+    wrong = [
+        f"expected {rule}, got {getattr(settings, rule.split()[0])}" for rule in rules if not rules[rule]
+    ]
+    if wrong:
+        raise ValueError("; ".join(wrong))
+
+
 def name_of(registry: Mapping[str, T], component: T) -> str:
     """Return the name under which a component is known."""
     for name, default in registry.items():

@@ -12,11 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from remnant.consolidate import Bench, Fit, NewNet, Nothing
+from remnant.consolidate import Bench, Fit, Nothing
 from remnant.data.source import Spec
 from remnant.errors import Diverged
 from remnant.memory import Drawn, Memory
 from remnant.methods import Method
+from remnant.nets import NewNet
 from remnant.objective import Outcome
 from remnant.predict import Embedding, cross_entropy, embed, predict
 from remnant.protocol import EpochDone, Event, StepDone

@@ -17,10 +17,10 @@ from remnant.cnll.buffers import joined, offer, roomy
 from remnant.cnll.purify import disagreement, split
 from remnant.cnll.semi import Distort, Looks, TwoHeads, cutout, fine_tuning_loss, warm_up_loss
 from remnant.cnll.settings import Cnll
-from remnant.consolidate import NewNet
 from remnant.data.source import Spec
 from remnant.errors import Diverged
 from remnant.memory import Memory
+from remnant.nets import NewNet
 from remnant.predict import predict
 from remnant.protocol import EpochDone, Event, StepDone
 from remnant.rng import Generators

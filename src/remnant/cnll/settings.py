@@ -3,8 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from remnant.component import tuned
-from remnant.consolidate.choice import expect
+from remnant.component import expect, tuned
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from remnant.consolidate.buffer_fit import BufferFit
 from remnant.consolidate.choice import Bench, Consolidation, Nothing
 from remnant.consolidate.coteaching import CoTeaching
 from remnant.consolidate.dividemix import DivideMix
-from remnant.consolidate.fit import Fit, NewNet
+from remnant.consolidate.fit import Fit
 from remnant.consolidate.mixmatch import MixMatch
 from remnant.consolidate.puridiver import PuriDivER
 
@@ -26,7 +26,6 @@ __all__ = [
     "DivideMix",
     "Fit",
     "MixMatch",
-    "NewNet",
     "Nothing",
     "PuriDivER",
 ]

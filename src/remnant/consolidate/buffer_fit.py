@@ -6,7 +6,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from remnant.augment import cutmix
-from remnant.consolidate.choice import Bench, Consolidation, Part, expect
+from remnant.component import expect
+from remnant.consolidate.choice import Bench, Consolidation, Part
 from remnant.protocol import Division
 
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from remnant.augment import View
-from remnant.component import tuned
+from remnant.component import expect, tuned
 from remnant.memory import Memory
 from remnant.predict import cross_entropy, predict
 from remnant.protocol import Division
@@ -120,15 +120,6 @@ class Consolidation(ABC):
     @abstractmethod
     def loss(self, bench: Bench, part: Part, division: Division | None, epoch: int) -> Tensor:
         """Return what a step minimises, a scalar."""
-
-
-def expect(rules: dict[str, bool], settings: object) -> None:
-    """Refuse settings that break a rule, which begins with the setting's name."""
-    wrong = [
-        f"expected {rule}, got {getattr(settings, rule.split()[0])}" for rule in rules if not rules[rule]
-    ]
-    if wrong:
-        raise ValueError("; ".join(wrong))
 
 
 def plain_loss(bench: Bench, part: Part) -> Tensor:

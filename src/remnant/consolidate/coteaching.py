@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from remnant.augment import cutmix
-from remnant.component import tuned
-from remnant.consolidate.choice import Bench, Consolidation, Part, expect
+from remnant.component import expect, tuned
+from remnant.consolidate.choice import Bench, Consolidation, Part
 from remnant.protocol import Division
 
 

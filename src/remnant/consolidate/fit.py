@@ -4,7 +4,7 @@ It yields after each step, can be cut there, and goes on bit for bit.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,10 @@ import torch
 from torch import nn
 
 from remnant.consolidate.choice import Bench, Consolidation, Part
+from remnant.nets import NewNet
 from remnant.protocol import Division, EpochDone, Event, StepDone
 from remnant.schedule import Phase
 from remnant.sgd import load_momentum, momentum_of, new_sgd, set_rate
-
-NewNet = Callable[[str], nn.Module]  # a name -> a network whose first weights depend on it alone
 
 
 def sgdr(epoch: int, lr: float) -> float:

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from remnant.augment import beta
-from remnant.component import tuned
-from remnant.consolidate.choice import Bench, Consolidation, Part, expect, plain_loss
+from remnant.component import expect, tuned
+from remnant.consolidate.choice import Bench, Consolidation, Part, plain_loss
 from remnant.consolidate.labels import learn_mixed, refine, sharpen
 from remnant.mixture import small_posterior
 from remnant.protocol import Division

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from remnant.augment import cutmix
-from remnant.consolidate.choice import Bench, Consolidation, Part, expect
+from remnant.component import expect
+from remnant.consolidate.choice import Bench, Consolidation, Part
 from remnant.consolidate.labels import refine, soft_cross_entropy
 from remnant.mixture import small_posterior
 from remnant.predict import predict

@@ -1,5 +1,6 @@
 """Networks by name; each gives logits, and the features its head sees."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -15,6 +16,9 @@ def check_width(width: int) -> None:
     """Refuse a network without channels, or with more than any machine holds."""
     if not 1 <= width <= 4096:
         raise ValueError(f"width is a number of channels from 1 to 4096, got {width}")
+
+
+NewNet = Callable[[str], nn.Module]  # a name -> a network whose first weights depend on it alone
 
 
 class Net(Protocol):

@@ -13,6 +13,11 @@ from remnant.memory import Memory
 from remnant.predict import Embedding
 
 
+def unseen() -> Embedding:
+    """Look at nothing: for callers whose policy never asks."""
+    raise LookupError("this memory is kept without looking at features")
+
+
 @dataclass(frozen=True, eq=False)
 class Candidates:
     """Rows of the batch that may enter."""
@@ -21,7 +26,7 @@ class Candidates:
     y: Tensor  # (k,) observed labels
     id: Tensor  # (k,)
     loss: Tensor  # (k,) unmasked, or nan where nobody asked for it
-    embed: Callable[[], Embedding]  # all stored rows, then all rows of the batch
+    embed: Callable[[], Embedding] = unseen  # all stored rows, then all rows of the batch
 
 
 Offer = Callable[[], Candidates]

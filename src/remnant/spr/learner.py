@@ -15,19 +15,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from remnant.adam import Trainee
-from remnant.centrality import clean_probability
-from remnant.consolidate.choice import expect
-from remnant.consolidate.fit import NewNet
+from remnant.component import expect
 from remnant.data.source import Spec
 from remnant.memory import Memory
-from remnant.partition import partitioned
+from remnant.nets import NewNet
 from remnant.predict import predict
 from remnant.protocol import EpochDone, Event, StepDone
 from remnant.replacement import Candidates
 from remnant.rng import Generators
 from remnant.schedule import Phase
-from remnant.simclr import contrastive_loss, strong_view
+from remnant.spr.centrality import clean_probability
+from remnant.spr.partition import partitioned
+from remnant.spr.simclr import contrastive_loss, strong_view
+from remnant.spr.trainee import Trainee
 from remnant.stream import Batch, Task, even_batches
 
 CONSTANT = 10  # steps before the rate begins to fall

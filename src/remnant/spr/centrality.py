@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from remnant.beta_mixture import FEWEST, high_posterior
+from remnant.spr.beta_mixture import FEWEST, high_posterior
 
 GRAPHS = 5
 NO_EDGE = 1e-5  # every graph is connected, so that one centrality only solves it

@@ -1,0 +1,1 @@
+"""Self-purified replay (SPR): learn features without labels, keep what is central among its label."""
