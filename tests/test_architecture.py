@@ -10,8 +10,8 @@ ORDER = [
     "errors", "component", "rng", "autoaugment", "augment", "data", "noise", "stream", "schedule",
     "insertion", "nets", "predict", "memory", "scoring", "replacement", "objective", "protocol",
     "sgd", "mixture", "consolidate", "spr", "cnll", "methods", "learner", "metrics", "evaluate",
-    "checkpoint", "config", "recipe", "experiment", "estimate", "process", "progress", "result",
-    "runner", "summary", "listing", "commands", "cli_data", "cli", "__main__",
+    "checkpoint", "registry", "config", "recipe", "experiment", "estimate", "process", "progress",
+    "result", "runner", "summary", "listing", "commands", "cli_data", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

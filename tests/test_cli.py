@@ -102,6 +102,6 @@ def test_a_consolidation_is_shown_at_the_end(tmp_path: Path) -> None:
     done = remnant("run", *TINY, *words, cwd=tmp_path)
     assert done.returncode == 0
     assert "trusted labels" in done.stdout
-    assert "task 5/5  consolidation   3/3" in done.stdout
+    assert "task 5/5  consolidate   3/3" in done.stdout
     plan = remnant("run", "--dry-run", *TINY, *words, cwd=tmp_path)
-    assert "and 15 epochs over the memory" in plan.stdout
+    assert ", consolidate 15\n" in plan.stdout

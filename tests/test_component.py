@@ -1,9 +1,9 @@
 import pytest
 
 from remnant.component import as_table, build, describe, literal, name_of, short
-from remnant.config import REGISTRIES
 from remnant.insertion import INSERTIONS, LowestLoss
 from remnant.noise import NOISES, FromFile, Symmetric
+from remnant.registry import REGISTRIES
 from remnant.replacement import REPLACEMENTS, Reservoir, asymmetric_victim
 from remnant.schedule import SCHEDULES, Alternate
 

@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 
 from remnant import recipe
-from remnant.config import CHOICES, Config, resolve
+from remnant.config import Config, resolve
 from remnant.consolidate import MixMatch
 from remnant.errors import RemnantError
 from remnant.insertion import LowestLoss
 from remnant.methods import AER_ABS, METHODS
 from remnant.noise import Symmetric
+from remnant.registry import CHOICES
 from remnant.replacement import Reservoir, loss_aware_victim
 from remnant.schedule import Alternate, Always
 

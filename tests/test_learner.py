@@ -46,7 +46,7 @@ class LeakySource:
 class Watch:
     """An objective that remembers whether it was given replay."""
 
-    keeps_logits = strong_replay = normed_head = False
+    keeps_logits = normed_head = False
 
     def __init__(self, inner: Objective) -> None:
         self.inner, self.replayed = inner, []

@@ -433,5 +433,5 @@ def test_the_time_of_consolidation_is_told_apart(run_in: RunIn) -> None:
 
 def test_divergence_inside_a_consolidation_is_named(run_in: RunIn) -> None:
     config = tiny_config(**FIT, consolidation={"name": "buffer-fit", "epochs": 30, "lr": 1e30})
-    with pytest.raises(RemnantError, match=r"consolidation epoch .*consolidation\.lr="):
+    with pytest.raises(RemnantError, match=r"\(consolidate\), task 1.*consolidation\.lr="):
         run_in(config)

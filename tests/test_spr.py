@@ -15,13 +15,14 @@ from remnant.nets import Small, build
 from remnant.protocol import EpochDone, Event, Learner, StepDone
 from remnant.rng import Generators, derive
 from remnant.schedule import Phase
+from remnant.spr import Spr, SprLearner
 from remnant.spr import learner as spr
-from remnant.spr.learner import Spr, SprLearner, annealed
+from remnant.spr.settings import annealed
 from remnant.spr.trainee import Trainee
 from remnant.stream import Stream
 
 TINY = Spr(
-    delayed=20, purified=10, expert_steps=3, base_steps=2, batch=12, lr=1e-2, features=6,
+    delay=20, purified=10, expert_steps=3, base_steps=2, batch=12, lr=1e-2, features=6,
     finetune_epochs=2, finetune_batch=4, finetune_drop=3,
 )  # fmt: skip
 
@@ -32,7 +33,9 @@ def tiny_spr(stream: Stream, epochs: int = 2, **changes: Any) -> SprLearner:  # 
     def new_net(name: str) -> nn.Module:
         return build(Small(4), spec, derive(3, name))
 
-    return SprLearner(replace(TINY, **changes), epochs, 8, spec, new_net, Generators.from_seed(1))
+    spread = {name: epochs * getattr(TINY, name) for name in ("expert_steps", "base_steps")}
+    settings: dict[str, Any] = spread | changes
+    return SprLearner(replace(TINY, **settings), epochs, 8, spec, new_net, Generators.from_seed(1))
 
 
 def weights(trainee: Trainee) -> dict[str, Tensor]:
@@ -63,7 +66,7 @@ def everything(learner: SprLearner) -> bytes:
     return pack(learner.state_dict())
 
 
-@pytest.mark.parametrize("changes", [{}, {"delayed": 7}, {"delayed": 48}, {"batch": 100, "purified": 4}])
+@pytest.mark.parametrize("changes", [{}, {"delay": 7}, {"delay": 48}, {"batch": 100, "purified": 4}])
 def test_it_can_be_cut_at_every_step_and_ends_with_the_same_bytes(changes: dict[str, int]) -> None:
     stream = tiny_stream()
     whole, cut, saved = tiny_spr(stream, **changes), tiny_spr(stream, **changes), 0
@@ -155,7 +158,9 @@ def test_a_fill_trains_the_expert_first_and_then_the_base() -> None:
         now = weights(learner.expert), weights(learner.base)
         if in_a_fill(learner, event):
             assert isinstance(event, StepDone)
-            assert (event.step, event.steps) == (learner.fill_step, 5)
+            at = learner.fill_step
+            kind = ("expert", at, 3) if at <= 3 else ("base", at - 3, 2)
+            assert (event.work, event.step, event.steps) == kind
             moved.append([not same(a, b) for a, b in zip(before, now, strict=True)])
         before = now
     expected = [[True, False]] * 3 + [[False, True]] * 2
@@ -195,7 +200,7 @@ def test_moments_of_the_expert_are_new_and_those_of_the_base_live_on() -> None:
 
 def test_rates_begin_anew_at_each_fill() -> None:
     stream = tiny_stream()
-    learner = tiny_spr(stream, expert_steps=14, base_steps=12)
+    learner = tiny_spr(stream, expert_steps=28, base_steps=24)  # in two epochs
     rates: list[list[float]] = []
     for event in learner.learn(stream.tasks[0]):
         if in_a_fill(learner, event):
@@ -368,7 +373,7 @@ def test_fine_tuning_goes_through_the_purified_memory_at_falling_rates() -> None
 
 def test_a_task_that_never_fills_the_delayed_memory_still_has_a_classifier() -> None:
     stream = tiny_stream()
-    learner = tiny_spr(stream, delayed=1000)
+    learner = tiny_spr(stream, delay=1000)
     events = finish(learner.learn(stream.tasks[0]))
     assert not steps(events, Phase.CONSOLIDATE)
     assert len(learner.purified) == 0
@@ -432,7 +437,7 @@ def test_adam_saved_after_any_step_goes_on_as_if_it_had_not_been(layout: torch.m
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"delayed": 1}, "expected delayed >= 2, got 1"),
+        ({"delay": 1}, "expected delay >= 2, or 0, got 1"),
         ({"batch": 3}, "expected batch >= 4"),
         ({"lr": 0.0}, "expected lr > 0"),
         ({"expert_steps": 0, "clip": -1.0}, "expected expert_steps >= 1, got 0; expected clip >= 0"),

@@ -22,7 +22,8 @@ app = typer.Typer(
 app.add_typer(data_app, name="data", help="Fetch and check data sets.")
 
 LISTS = ("methods", "data", "nets", "noises", "recipes")
-MORE = ("objectives", "schedules", "insertions", "replacements", "settings")
+CHOICES = ("objectives", "schedules", "insertions", "replacements", "consolidations", "learners")
+MORE = (*CHOICES, "settings")
 
 
 @app.command()

@@ -69,9 +69,8 @@ def plan(request: Request) -> None:
     print(config.toml())
     print(f"# data      {sum(rows):,} training rows in {len(rows)} task(s): {rows}")
     print(f"# noise     {short(NOISES, config.noise)}: {wrong:.1f} % of the labels are wrong")
-    fits = expected.consolidation_epochs
-    more = f", and {fits:,} epochs over the memory" if fits else ""
-    print(f"# steps     {expected.steps:,}{more}")
+    steps = ", ".join(f"{name} {work.steps:,}" for name, work in expected.plan.items())
+    print(f"# steps     {steps}")
     print(f"# time      about {duration(expected.seconds)} on {config.threads} thread(s)")
     print(f"# memory    about {expected.megabytes:,.0f} MB")
     print(f"# folder    {folder} ({state})")

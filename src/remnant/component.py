@@ -28,18 +28,21 @@ def tuned(default: Any) -> Any:  # noqa: ANN401
 
 
 def is_same_but_tuned(a: T, b: T) -> bool:
-    """Whether two components differ in tuned settings alone.
+    """Whether two components differ in tuned settings alone; a number becoming 0 is no tuning.
 
     >>> from dataclasses import make_dataclass
     >>> kind = make_dataclass("kind", [("lr", float, tuned(0.1)), ("views", int, 3)], frozen=True)
     >>> is_same_but_tuned(kind(lr=0.2), kind()), is_same_but_tuned(kind(views=2), kind())
     (True, False)
+    >>> is_same_but_tuned(kind(lr=0.0), kind())
+    False
     """
     if type(a) is not type(b):
         return False
     fields = dataclasses.fields(a)  # type: ignore[arg-type]
     like_b = {f.name: getattr(b, f.name) for f in fields if "tuned" in f.metadata}
-    return bool(dataclasses.replace(a, **like_b) == b)  # type: ignore[type-var]
+    off = [n for n, v in like_b.items() if not isinstance(v, bool) and bool(getattr(a, n)) != bool(v)]
+    return not off and bool(dataclasses.replace(a, **like_b) == b)  # type: ignore[type-var]
 
 
 def expect(rules: dict[str, bool], settings: object) -> None:

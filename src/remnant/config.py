@@ -11,33 +11,24 @@ import tomli_w
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
 from remnant import component
+from remnant.cnll import Cnll
 from remnant.consolidate import CONSOLIDATIONS, Consolidation, Nothing
 from remnant.data import DATA
 from remnant.errors import RemnantError, nearest
-from remnant.insertion import INSERTIONS, Insertion
+from remnant.insertion import Insertion
 from remnant.learner import Training
-from remnant.methods import METHODS, Method
+from remnant.methods import LEARNERS, METHODS, Method, Replay
 from remnant.nets import NETS, Net
 from remnant.noise import NOISES, Noise, check_fits
-from remnant.objective import OBJECTIVES, Objective
-from remnant.replacement import REPLACEMENTS, Replacement
+from remnant.objective import Objective
+from remnant.registry import CHOICES, OF_METHOD, REGISTRIES
+from remnant.replacement import Replacement
 from remnant.schedule import SCHEDULES, Phase, Schedule, phases
-from remnant.scoring import SCORINGS, Scoring
+from remnant.scoring import Scoring
+from remnant.spr import Spr
 from remnant.stream import class_order, split_evenly
 
 FORMAT = 2  # of run folders; a new number makes every run a new one
-
-REGISTRIES: dict[str, Mapping[str, Any]] = {
-    "noise": NOISES,
-    "net": NETS,
-    "objective": OBJECTIVES,
-    "schedule": SCHEDULES,
-    "scoring": SCORINGS,
-    "insertion": INSERTIONS,
-    "replacement": REPLACEMENTS,
-    "consolidation": CONSOLIDATIONS,
-}
-CHOICES = ("objective", "schedule", "scoring", "insertion", "replacement", "consolidation")
 
 
 def _component(kind: str) -> PlainValidator:
@@ -88,6 +79,9 @@ class Config(BaseModel):
     consolidation: Annotated[Consolidation | Nothing, _component("consolidation")] = Field(
         description="what is done with the memory at the end of a task"
     )
+    learner: Annotated[Replay | Spr | Cnll, _component("learner")] = Field(
+        description="what learns: replay by the six choices above, or a method of another build"
+    )
     buffer: int = Field(100, ge=0, le=10**7, strict=True, description="rows of the memory")
     epochs: int = Field(20, ge=1, strict=True, description="epochs per task")
     batch: int = Field(32, ge=3, strict=True, description="rows of the stream, and of the memory")
@@ -100,14 +94,16 @@ class Config(BaseModel):
 
     @property
     def label(self) -> str:
-        """Return the method's name, marked where its choices were changed."""
-        return self.method + (
-            "" if self.the_method().is_same_but_tuned(METHODS[self.method]) else "-custom"
-        )
+        """Return the name of the method that the choices make, or the one they were changed from."""
+        others = [name for name in METHODS if name != "joint"]  # that one is made by the stream
+        for name in (self.method, *others):
+            if self.the_method().is_same_but_tuned(METHODS[name]):
+                return name
+        return f"{self.method}-custom"
 
     def the_method(self) -> Method:
-        """Return the six choices as one value."""
-        return Method(**{choice: getattr(self, choice) for choice in CHOICES})
+        """Return the choices as one value."""
+        return Method(**{choice: getattr(self, choice) for choice in OF_METHOD})
 
     def training(self) -> Training:
         """Return how long and how fast to learn."""
@@ -121,8 +117,9 @@ class Config(BaseModel):
         return list(self.split) or split_evenly(classes, self.tasks)
 
     def table(self) -> dict[str, Any]:
-        """Return the whole config as plain values, ready for TOML or JSON."""
-        values = {name: getattr(self, name) for name in type(self).model_fields}
+        """Return the whole config as plain values, ready for TOML or JSON, without idle choices."""
+        idle = () if isinstance(self.learner, Replay) else CHOICES
+        values = {name: getattr(self, name) for name in type(self).model_fields if name not in idle}
         return {
             name: component.describe(REGISTRIES[name], value)
             if name in REGISTRIES
@@ -167,7 +164,7 @@ def _with_method(raw: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(raw)
     method = METHODS.get(str(raw.get("method", "aer-abs")), METHODS["aer-abs"])
     for kind, registry in REGISTRIES.items():
-        default = getattr(method, kind) if kind in CHOICES else Config.model_fields[kind].default
+        default = getattr(method, kind) if kind in OF_METHOD else Config.model_fields[kind].default
         base = component.describe(registry, default)
         value = raw.get(kind, {})
         if not isinstance(value, str | Mapping):
@@ -216,9 +213,32 @@ def _contradictions(config: Config) -> Iterator[tuple[set[str], str]]:
             attempt()
         except RemnantError as error:
             yield {"data", key}, f"{key}: {error}"
+    if not isinstance(config.learner, Replay):
+        yield from _learner_problems(config, config.learner)
+        return
     if config.the_method().uses_memory(config.epochs):
         yield from _memory_problems(config)
     yield from _consolidation_problems(config)
+
+
+def _learner_problems(config: Config, learner: Spr | Cnll) -> Iterator[tuple[set[str], str]]:
+    name, plain = component.name_of(LEARNERS, learner), Method()
+    changed = [choice for choice in CHOICES if getattr(config, choice) != getattr(plain, choice)]
+    if changed:
+        yield (
+            {*changed, "method", "learner"},
+            f"{', '.join(changed)}: {name} makes no such choice; leave it out, or, if you meant {name}, "
+            f"say method = {name}",
+        )
+    if config.buffer < 2:
+        yield {"buffer", "method"}, f"buffer: {name} needs at least 2 rows, got {config.buffer}"
+    budget, capacity = learner.budget(config.buffer), learner.capacity(config.buffer)
+    if budget is not None and capacity > budget:
+        yield (
+            {"buffer", "learner"},
+            f"learner: its memories would hold {capacity} rows, and {name} with buffer = "
+            f"{config.buffer} is granted {budget}; make one of them smaller, or buffer larger",
+        )
 
 
 def _consolidation_problems(config: Config) -> Iterator[tuple[set[str], str]]:
@@ -229,9 +249,24 @@ def _consolidation_problems(config: Config) -> Iterator[tuple[set[str], str]]:
             keys,
             f"consolidation: it learns from the memory, and {config.method} keeps none; take 'none'",
         )
-    trains = any(Phase.TRAIN in phase for phase in phases(method.schedule, config.epochs))
-    if not trains and not consolidates:
-        name = component.name_of(SCHEDULES, method.schedule)
+    if any(Phase.TRAIN in phase for phase in phases(method.schedule, config.epochs)):
+        return
+    name = component.name_of(SCHEDULES, method.schedule)
+    if isinstance(config.consolidation, Consolidation) and not config.consolidation.from_scratch:
+        yield (
+            keys,
+            f"consolidation: with the schedule {name!r} there is no trained network to go on with; add "
+            "consolidation.from_scratch=true, or take a method that has it: gdumb+coteaching, "
+            "gdumb+dividemix",
+        )
+    judges = [kind for kind in ("insertion", "replacement") if getattr(method, kind).needs_loss]
+    if judges:
+        yield (
+            {*keys, *judges},
+            f"{' and '.join(judges)}: rows are judged by the network, which the schedule {name!r} never "
+            "trains; take insertion = everything and replacement = greedy-balanced",
+        )
+    if not consolidates:
         yield (
             keys,
             f"schedule: with {name!r} nothing is learned before the end of a task; choose a "

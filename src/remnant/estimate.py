@@ -1,5 +1,6 @@
 """What a run would take, measured on a few steps of it that are thrown away."""
 
+import math
 import resource
 import time
 from collections.abc import Iterator
@@ -9,9 +10,10 @@ from statistics import median
 import torch
 
 from remnant.config import Config
-from remnant.experiment import make_the_learner
+from remnant.experiment import make_the_learner, make_the_replay_learner
 from remnant.memory import Memory
-from remnant.protocol import Event, StepDone
+from remnant.methods import Replay
+from remnant.protocol import Event, Plan, StepDone
 from remnant.schedule import Phase, phases
 from remnant.stream import Stream, Task, even_batches
 
@@ -31,8 +33,7 @@ class Only:
 class Estimate:
     """What is to be expected."""
 
-    steps: int  # on the stream
-    consolidation_epochs: int
+    plan: Plan
     seconds: float
     megabytes: float
 
@@ -47,7 +48,7 @@ def fill(memory: Memory, task: Task, classes: int) -> None:
 
 def seconds_per_step(config: Config, stream: Stream, phase: Phase, steps: int) -> float:
     """Return the median time of a step in this phase, with a memory full of stream rows."""
-    learner, task = make_the_learner(config, stream), stream.tasks[0]
+    learner, task = make_the_replay_learner(config, stream), stream.tasks[0]
     learner.method = replace(learner.method, schedule=Only(phase))
     fill(learner.memory, task, len(stream.spec.classes))
     # As many candidates as half of the first task brings: that is how rarely one is accepted.
@@ -70,7 +71,7 @@ def timed(events: Iterator[Event], steps: int) -> tuple[list[float], int]:
 
 def seconds_per_consolidation_epoch(config: Config, stream: Stream, steps: int) -> float:
     """Return the time of an epoch over a full memory, from its first steps: they come after dividing."""
-    learner = make_the_learner(config, stream)
+    learner = make_the_replay_learner(config, stream)
     fit = learner.fit
     if fit is None:
         return 0.0
@@ -82,16 +83,41 @@ def seconds_per_consolidation_epoch(config: Config, stream: Stream, steps: int) 
     return times[0] + median(times[1:] or times) * (planned - 1)
 
 
+def seconds_of_each_work(config: Config, stream: Stream) -> dict[str, float]:
+    """Return the median time of a step of each kind, rehearsed on the first rows of the stream."""
+    assert not isinstance(config.learner, Replay)
+    task, delay = stream.tasks[0], config.learner.sized(config.buffer).delay
+    task = replace(task, id=task.id[:delay], y=task.y[:delay])  # enough for one delay to be full
+    epochs = math.ceil(delay / len(task))
+    short = config.model_copy(update={"learner": config.learner.rehearsed(), "epochs": epochs})
+    times: dict[str, list[float]] = {}
+    last = time.perf_counter()
+    for event in make_the_learner(short, stream).learn(task):
+        now = time.perf_counter()
+        if isinstance(event, StepDone):
+            times.setdefault(event.work, []).append(now - last)
+        last = time.perf_counter()
+    return {work: median(spent[1:] or spent) for work, spent in times.items()}
+
+
 def estimate(config: Config, stream: Stream, steps: int = 6) -> Estimate:
-    """Time a few steps of each phase and multiply."""
-    planned = [phase for phase in phases(config.the_method().schedule, config.epochs) if phase]
+    """Time a few steps of each kind and multiply."""
+    method, rows = config.the_method(), [len(task) for task in stream.tasks]
+    plan = method.plan(rows, config.epochs, config.batch, config.buffer)
+    if isinstance(config.learner, Replay):
+        seconds = replay_seconds(config, stream, plan, steps)
+    else:
+        cost = seconds_of_each_work(config, stream)
+        seconds = sum(work.steps * cost.get(name, 0.0) for name, work in plan.items())
+    return Estimate(plan, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def replay_seconds(config: Config, stream: Stream, plan: Plan, steps: int) -> float:
+    """Return what a method of the six choices takes."""
+    planned = [phase for phase in phases(config.schedule, config.epochs) if phase]
     cost = {phase: seconds_per_step(config, stream, phase, steps) for phase in set(planned)}
     per_epoch = sum(len(even_batches(task.id, config.batch)) for task in stream.tasks)
     fits = len(stream.tasks) * config.consolidation.epochs
-    return Estimate(
-        steps=per_epoch * len(planned),
-        consolidation_epochs=fits,
-        seconds=per_epoch * sum(cost[phase] for phase in planned)
-        + fits * seconds_per_consolidation_epoch(config, stream, steps),
-        megabytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    return per_epoch * sum(cost[phase] for phase in planned) + (
+        fits * seconds_per_consolidation_epoch(config, stream, steps)
     )

@@ -5,12 +5,16 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from remnant.cnll import CnllLearner
 from remnant.config import Config
 from remnant.data import load, subset
 from remnant.learner import ReplayLearner
 from remnant.memory import Memory
-from remnant.nets import build
+from remnant.methods import Replay
+from remnant.nets import NewNet, build
+from remnant.protocol import Learner
 from remnant.rng import Generators, derive, numpy_generator
+from remnant.spr import Spr, SprLearner
 from remnant.stream import Stream, class_order, make_stream
 
 
@@ -32,15 +36,33 @@ def make_the_stream(config: Config, data_dir: Path | None) -> Stream:
     return stream.joint() if config.method == "joint" else stream
 
 
-def make_the_learner(config: Config, stream: Stream) -> ReplayLearner:
-    """Build networks, memory and method."""
-    method, spec = config.the_method(), stream.spec
+def make_the_learner(config: Config, stream: Stream) -> Learner:
+    """Build the learner that the method names."""
+    kind = config.learner
+    if isinstance(kind, Replay):
+        return make_the_replay_learner(config, stream)
+    new_net, rng = net_maker(config, stream), Generators.from_seed(config.seed)
+    rest = (config.epochs, config.batch, stream.spec, new_net, rng)
+    if isinstance(kind, Spr):
+        return SprLearner(kind.sized(config.buffer), *rest)
+    return CnllLearner(kind.sized(config.buffer), *rest)
+
+
+def net_maker(config: Config, stream: Stream) -> NewNet:
+    """Return what builds networks by name."""
+    normed = config.the_method().objective.normed_head
 
     def new_net(name: str) -> nn.Module:
-        net = build(config.net, spec, derive(config.seed, name), method.objective.normed_head)
+        net = build(config.net, stream.spec, derive(config.seed, name), normed)
         layout = torch.channels_last if config.channels_last else torch.contiguous_format
         return net.to(memory_format=layout)  # type: ignore[call-overload, no-any-return]
 
+    return new_net
+
+
+def make_the_replay_learner(config: Config, stream: Stream) -> ReplayLearner:
+    """Build networks, memory and method."""
+    method, spec, new_net = config.the_method(), stream.spec, net_maker(config, stream)
     memory = Memory(
         config.buffer if method.uses_memory(config.epochs) else 0,
         spec.shape,

@@ -187,9 +187,9 @@ class ReplayLearner:
         rows = offer().rows
         return Admitted(batch[rows], rows, slots, offer().loss)
 
-    def _draw(self) -> Drawn:
+    def _draw(self, *, strong: bool = False) -> Drawn:
         drawn = self.memory.draw(self.training.batch, self.rng.memory)
-        augment = self.view.strong if self.method.objective.strong_replay else self.view.augmented
+        augment = self.view.strong if strong else self.view.augmented
         return Drawn(augment(drawn.x, self.rng.augment), drawn.y, drawn.logits)
 
     def _measure(self, slots: Tensor) -> Tensor:

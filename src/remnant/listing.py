@@ -7,10 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from remnant import component
-from remnant.config import CHOICES, REGISTRIES, Config
+from remnant.config import Config
 from remnant.data import DATA
 from remnant.methods import METHODS
 from remnant.recipe import recipes
+from remnant.registry import OF_METHOD, REGISTRIES
 
 Rows = Iterable[tuple[str, str]]
 
@@ -29,7 +30,7 @@ def settings() -> Rows:
         if registry is None:
             yield f"{name} = {field.default!r}", str(field.description)
             continue
-        chosen = "the method's" if name in CHOICES else repr(component.short(registry, field.default))
+        chosen = "the method's" if name in OF_METHOD else repr(component.short(registry, field.default))
         yield f"{name} = {chosen}", f"{field.description}: {', '.join(registry)}"
         owners: dict[str, list[str]] = {}
         for choice, value in registry.items():

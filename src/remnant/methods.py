@@ -1,8 +1,14 @@
-"""Every method, one line each: six choices, the rows of a table being `replace(...)` of one another."""
+"""Every method, one line each: six choices, the rows of a table being `replace(...)` of one another.
 
+Two methods are learners of their own, with settings in place of the six choices.
+"""
+
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
+from remnant.cnll import Cnll
 from remnant.component import is_same_but_tuned
 from remnant.consolidate import (
     BufferFit,
@@ -15,6 +21,7 @@ from remnant.consolidate import (
 )
 from remnant.insertion import Everything, Insertion, LowestLoss
 from remnant.objective import AsymmetricCrossEntropy, CrossEntropy, DarkReplay, Objective, OneBatch
+from remnant.protocol import CONSOLIDATE, STREAM, Plan, Work
 from remnant.replacement import (
     GreedyBalanced,
     PurityDiversity,
@@ -25,6 +32,15 @@ from remnant.replacement import (
 )
 from remnant.schedule import Alternate, Always, Collect, Phase, Schedule, StreamOnly, WriteFirst, phases
 from remnant.scoring import Scoring
+from remnant.spr import Spr
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Algorithm 1, with the six choices."""
+
+
+LEARNERS: dict[str, Replay | Spr | Cnll] = {"replay": Replay(), "spr": Spr(), "cnll": Cnll()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +53,33 @@ class Method:
     insertion: Insertion = Everything()
     replacement: Replacement = Reservoir()
     consolidation: Consolidation | Nothing = Nothing()
+    learner: Replay | Spr | Cnll = Replay()  # any but the first leaves the six choices alone
     about: str = field(default="", compare=False)
 
     def uses_memory(self, epochs: int) -> bool:
         """Whether any epoch replays or writes."""
         return any(phase & (Phase.REPLAY | Phase.WRITE) for phase in phases(self.schedule, epochs))
+
+    def budget(self, buffer: int) -> int | None:
+        """Return how many rows its memories may hold together; None: any number."""
+        return buffer if isinstance(self.learner, Replay) else self.learner.budget(buffer)
+
+    def plan(self, rows: Sequence[int], epochs: int, batch: int, buffer: int) -> Plan:
+        """Return the steps on tasks of so many rows, by the kind of work."""
+        if not isinstance(self.learner, Replay):
+            return self.learner.sized(buffer).plan(rows, epochs, batch)
+        busy, fit = sum(map(bool, phases(self.schedule, epochs))), self.consolidation
+        plan = {STREAM: Work(busy * sum(math.ceil(n / batch) for n in rows), busy)}
+        if fit.epochs:
+            steps = len(rows) * fit.epochs * fit.steps(buffer)
+            plan[CONSOLIDATE] = Work(steps, fit.epochs)
+        return plan
+
+    def rate_of(self, work: str) -> str:
+        """Return the setting that says how fast a kind of work learns."""
+        if not isinstance(self.learner, Replay):
+            return f"learner.{self.learner.rate_of(work)}"
+        return "consolidation.lr" if work == CONSOLIDATE else "lr"
 
     def is_same_but_tuned(self, other: "Method") -> bool:
         """Whether the two differ in rates and the like at most."""
@@ -101,6 +139,10 @@ PURIDIVER_ME = replace(
     PURIDIVER, schedule=WriteFirst(), about="puridiver that writes in the first epoch of a task only"
 )
 
+SPR = Method(learner=Spr(), about="self-purified replay: features without labels, a central memory")
+CNLL = Method(learner=Cnll(), about="five buffers: a delay, what is clean, what is noisy, two stores")
+CNLL_UNLIMITED = replace(CNLL, learner=Cnll(unlimited=True), about="cnll whose stores have no end")
+
 METHODS: dict[str, Method] = {
     "finetune": FINETUNE,
     "joint": JOINT,
@@ -124,4 +166,7 @@ METHODS: dict[str, Method] = {
     "gdumb+dividemix": GDUMB_DIVIDEMIX,
     "puridiver": PURIDIVER,
     "puridiver.me": PURIDIVER_ME,
+    "spr": SPR,
+    "cnll": CNLL,
+    "cnll.unlimited": CNLL_UNLIMITED,
 }

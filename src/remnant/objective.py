@@ -4,7 +4,6 @@ A learner that does not replay passes `draw=None`; no objective knows of phases.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +14,13 @@ from torch import Tensor, nn
 from remnant.augment import cutmix
 from remnant.memory import Drawn
 
-Draw = Callable[[], Drawn]  # a fresh, augmented draw from the memory
+
+class Draw(Protocol):
+    """A fresh, augmented draw from the memory."""
+
+    def __call__(self, *, strong: bool = False) -> Drawn:
+        """Return replayed rows; strongly augmented ones on request."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +37,6 @@ class Objective(Protocol):
     @property
     def keeps_logits(self) -> bool:
         """Whether the memory must keep the logits of its rows."""
-        ...
-
-    @property
-    def strong_replay(self) -> bool:
-        """Whether replayed rows are augmented strongly."""
         ...
 
     @property
@@ -59,7 +59,7 @@ class Objective(Protocol):
 class CrossEntropy:
     """ER: the mean over the stream plus the mean over the replayed rows (Eqs. 2-3)."""
 
-    keeps_logits = strong_replay = normed_head = False
+    keeps_logits = normed_head = False
 
     def row_loss(self, logits: Tensor, y: Tensor, seen: Tensor) -> Tensor:
         """Return plain cross-entropy."""
@@ -133,7 +133,7 @@ class OneBatch(CrossEntropy):
 
     cutmix: float = 0.5  # probability that a batch is mixed
 
-    strong_replay = normed_head = True
+    normed_head = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.cutmix <= 1:
@@ -145,7 +145,7 @@ class OneBatch(CrossEntropy):
         """Evaluate the objective."""
         count = len(y)
         if draw is not None:
-            old = draw()
+            old = draw(strong=True)
             x, y = torch.cat([x, old.x]), torch.cat([y, old.y])
         pasted = cutmix(x, self.cutmix, rng)
         logits = net(pasted.x)

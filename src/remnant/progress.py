@@ -2,39 +2,34 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from remnant.protocol import StepDone
-from remnant.schedule import Phase
+from remnant.protocol import STREAM, Plan, StepDone
+
+SILENCE = 60.0  # seconds after which a log says that the run goes on
 
 
 @dataclass(frozen=True)
-class Work:
-    """Steps of one kind."""
-
-    steps: int = 0  # in all
-    done: float = 0.0  # before this process
-
-
-@dataclass(frozen=True)
-class Plan:
+class Ahead:
     """How much there is to do."""
 
     tasks: int
-    epochs: int  # of a task
-    stream: Work
-    consolidation_epochs: int = 0  # after each task
-    memory: Work = Work()  # in them
+    plan: Plan
+    done: dict[str, float] = field(default_factory=dict)  # steps of each work, before this process
+
+    def left(self, work: str) -> float:
+        """Return the steps of a kind of work that are left, as far as can be told."""
+        return self.plan[work].steps - self.done.get(work, 0.0)
 
 
 class Screen(Protocol):
     """Where a run reports to."""
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, ahead: Ahead) -> None:
         """Start, or go on."""
         ...
 
@@ -58,20 +53,21 @@ class Screen(Protocol):
 class Speed:
     """Images a second, and the time left at this pace."""
 
-    def __init__(self, plan: Plan, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, ahead: Ahead, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._start = clock, clock()
         self._last = self._start
         self._images = 0
-        self._left = [work.steps - work.done for work in (plan.stream, plan.memory)]
-        self._done, self._spent = [0.0, 0.0], [0.0, 0.0]
+        self._left = {work: ahead.left(work) for work in ahead.plan}
+        self._done = dict.fromkeys(ahead.plan, 0.0)
+        self._spent = dict.fromkeys(ahead.plan, 0.0)
 
     def add(self, event: StepDone) -> None:
         """Count a step."""
-        now, kind = self._clock(), int(Phase.CONSOLIDATE in event.phase)
+        now, work = self._clock(), event.work
         self._images += event.images
-        self._left[kind] -= event.share
-        self._done[kind] += event.share
-        self._spent[kind] += now - self._last
+        self._left[work] -= event.share
+        self._done[work] += event.share
+        self._spent[work] += now - self._last
         self._last = now
 
     @property
@@ -82,9 +78,10 @@ class Speed:
     @property
     def left(self) -> str:
         """Return the time left; a kind of step not seen yet is taken to cost what others do."""
-        overall = sum(self._spent) / max(sum(self._done), 1e-9)
-        pace = [s / d if d else overall for s, d in zip(self._spent, self._done, strict=True)]
-        return duration(max(0.0, sum(p * n for p, n in zip(pace, self._left, strict=True))))
+        done, spent = self._done, self._spent
+        overall = sum(spent.values()) / max(sum(done.values()), 1e-9)
+        pace = {work: spent[work] / done[work] if done[work] else overall for work in done}
+        return duration(sum(pace[work] * max(0.0, steps) for work, steps in self._left.items()))
 
 
 def duration(seconds: float) -> str:
@@ -100,15 +97,22 @@ def duration(seconds: float) -> str:
     return f"{int(seconds) // 3600}:{int(seconds) % 3600 // 60:02d} h"
 
 
-def epoch_line(record: dict[str, Any], plan: Plan) -> str:
+def epoch_line(record: dict[str, Any], ahead: Ahead) -> str:
     """Write an epoch's metrics in one line."""
     memory, separation = record["memory"], record["separation"]
     purity = f"  purity {memory['purity']:5.1f} %" if memory and memory["purity"] is not None else ""
     apart = f"  separation {separation:.2f}" if separation is not None else ""
     return (
-        f"task {record['task'] + 1}/{plan.tasks}  epoch {record['epoch'] + 1:2d}/{plan.epochs}  "
+        f"task {record['task'] + 1}/{ahead.tasks}  epoch {record['epoch'] + 1:2d}/"
+        f"{ahead.plan[STREAM].epochs}  "
         f"{record['phase']:8s}  {loss_of(record)}{purity}{apart}"
     )
+
+
+def position(event: StepDone, ahead: Ahead) -> str:
+    """Say where a step is."""
+    epochs = ahead.plan[event.work].epochs
+    return f"task {event.task + 1}/{ahead.tasks} epoch {event.epoch + 1}/{epochs}"
 
 
 def loss_of(record: dict[str, Any]) -> str:
@@ -116,7 +120,7 @@ def loss_of(record: dict[str, Any]) -> str:
     return "" if record["loss"] is None else f"loss {record['loss']:.3f}"
 
 
-def consolidation_line(record: dict[str, Any], plan: Plan) -> str:
+def consolidation_line(record: dict[str, Any], ahead: Ahead) -> str:
     """Write a consolidation epoch's metrics in one line."""
     division = (record["division"] or [{}])[0]
     found = f"  {division['trusted']} rows trusted" if "trusted" in division else ""
@@ -125,8 +129,8 @@ def consolidation_line(record: dict[str, Any], plan: Plan) -> str:
     if "plain" in division:
         found = f"  plain cross-entropy: {division['plain']}"
     return (
-        f"task {record['task'] + 1}/{plan.tasks}  consolidation {record['epoch'] + 1:3d}/"
-        f"{plan.consolidation_epochs}  {loss_of(record)}{found}"
+        f"task {record['task'] + 1}/{ahead.tasks}  {record['work']} {record['epoch'] + 1:3d}/"
+        f"{ahead.plan[record['work']].epochs}  {loss_of(record)}{found}"
     )
 
 
@@ -151,7 +155,7 @@ class Quiet:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, ahead: Ahead) -> None:
         """Start."""
 
     def step(self, event: StepDone, purity: float | None) -> None:
@@ -169,33 +173,42 @@ class Quiet:
 
 
 class Lines(Quiet):
-    """One line per epoch and per task: for logs."""
+    """One line per epoch and per task, and one now and then in a long epoch: for logs."""
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, ahead: Ahead) -> None:
         """Start."""
-        self._plan, self._speed = plan, Speed(plan)
+        self._ahead, self._speed, self._said = ahead, Speed(ahead), time.monotonic()
 
     def step(self, event: StepDone, purity: float | None) -> None:
-        """Count a step."""
+        """Count a step, and say so if nothing has been said for long."""
         self._speed.add(event)
+        if time.monotonic() - self._said > SILENCE:
+            loss = "" if event.loss is None else f"  loss {event.loss:.3f}"
+            self._say(f"{position(event, self._ahead)}  {event.label}{loss}")
 
     def record(self, record: dict[str, Any]) -> None:
         """Print a line."""
-        pace = f"  {self._speed.images_per_second:5.0f} images/s  {self._speed.left} left"
         if record["event"] == "task":
             self.note(task_line(record))
         elif record["event"] == "epoch":
-            self.note(epoch_line(record, self._plan) + pace)
-        elif ends_cycle(record["epoch"], self._plan.consolidation_epochs):
-            self.note(consolidation_line(record, self._plan) + pace)
+            self._say(epoch_line(record, self._ahead))
+        elif record["event"] == "consolidation" and self._ends_cycle(record):
+            self._say(consolidation_line(record, self._ahead))
+
+    def _ends_cycle(self, record: dict[str, Any]) -> bool:
+        return ends_cycle(record["epoch"], self._ahead.plan[record["work"]].epochs)
+
+    def _say(self, line: str) -> None:
+        self._said = time.monotonic()
+        self.note(f"{line}  {self._speed.images_per_second:5.0f} images/s  {self._speed.left} left")
 
 
 class Live(Quiet):
     """A bar that moves, in a terminal."""
 
-    def begin(self, plan: Plan) -> None:
+    def begin(self, ahead: Ahead) -> None:
         """Start the display."""
-        self._plan, self._speed = plan, Speed(plan)
+        self._ahead, self._speed = ahead, Speed(ahead)
         self._progress = Progress(
             TextColumn("{task.description}\n{task.fields[now]}"),  # two lines fit 80 columns
             BarColumn(bar_width=16),
@@ -205,8 +218,8 @@ class Live(Quiet):
         )
         self._bar: TaskID = self._progress.add_task(
             "starting",
-            total=plan.stream.steps + plan.memory.steps,
-            completed=round(plan.stream.done + plan.memory.done),
+            total=sum(work.steps for work in ahead.plan.values()),
+            completed=round(sum(ahead.done.values())),
             now="",
             left="",
         )
@@ -217,14 +230,11 @@ class Live(Quiet):
         self._speed.add(event)
         pure = "" if purity is None else f"purity {purity:.0f} %  "
         loss = "" if event.loss is None else f"loss {event.loss:.2f}  "
-        phase, plan = str(event.phase.name).lower(), self._plan
-        epochs = plan.consolidation_epochs if Phase.CONSOLIDATE in event.phase else plan.epochs
         self._progress.update(
             self._bar,
             advance=event.share,
             description=(
-                f"task {event.task + 1}/{plan.tasks} epoch {event.epoch + 1}/{epochs} "
-                f"[bold]{phase:8s}[/] {event.step:3d}/{event.steps}"
+                f"{position(event, self._ahead)} [bold]{event.label:8s}[/] {event.step:3d}/{event.steps}"
             ),
             now=f"{loss}{pure}{self._speed.images_per_second:.0f} images/s",
             left=f"{self._speed.left} left",

@@ -11,6 +11,19 @@ from remnant.memory import Memory
 from remnant.schedule import Phase
 from remnant.stream import Task
 
+STREAM, CONSOLIDATE = "stream", "consolidate"  # the works of every method that replays
+
+
+@dataclass(frozen=True)
+class Work:
+    """Steps of one kind, as far as they can be told beforehand."""
+
+    steps: int  # in all tasks
+    epochs: int  # that a step says it is in one of
+
+
+Plan = dict[str, Work]  # by the name of the work
+
 
 @dataclass(frozen=True)
 class StepDone:
@@ -22,8 +35,14 @@ class StepDone:
     steps: int  # in this epoch
     phase: Phase
     loss: float | None  # None where nothing was trained
-    images: int  # rows of the stream, or of the memory when it is consolidated
+    images: int  # rows of the stream, or of a memory
     share: float = 1.0  # of the steps that were planned; an epoch of fewer steps counts as a whole
+    work: str = STREAM  # what kind of step this is: a name in the learner's plan
+
+    @property
+    def label(self) -> str:
+        """Return what is going on: the phase on the stream, the work elsewhere."""
+        return str(self.phase.name).lower() if self.work == STREAM else self.work
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +73,18 @@ class EpochDone:
     epoch: int
     phase: Phase
     division: Division | None = None  # by which the memory was consolidated
+    work: str = STREAM
 
 
-Event = StepDone | EpochDone
+@dataclass(frozen=True)
+class Sorted:
+    """Rows went from one memory to others and none was emptied yet: a moment to look, not to save."""
+
+    task: int
+    epoch: int
+
+
+Event = StepDone | EpochDone | Sorted
 
 
 class Learner(Protocol):

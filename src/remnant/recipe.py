@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from remnant import component
-from remnant.config import CHOICES, REGISTRIES
 from remnant.errors import RemnantError, nearest
+from remnant.registry import OF_METHOD, REGISTRIES
 
 
 def recipes() -> dict[str, str]:
@@ -58,7 +58,7 @@ def apply(table: dict[str, Any], changes: Iterable[str]) -> dict[str, Any]:
     changes = list(changes)
     merged = dict(table)
     if any(change.partition("=")[0].strip() == "method" for change in changes):
-        merged = {k: v for k, v in merged.items() if k not in CHOICES or not _names_one(v)}
+        merged = {k: v for k, v in merged.items() if k not in OF_METHOD or not _names_one(v)}
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:

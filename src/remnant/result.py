@@ -12,9 +12,10 @@ from safetensors.torch import save
 
 from remnant import metrics
 from remnant.component import short
-from remnant.config import CHOICES, Config
+from remnant.config import Config
 from remnant.memory import Memory
 from remnant.noise import NOISES
+from remnant.registry import OF_METHOD
 from remnant.stream import Stream
 
 
@@ -25,8 +26,9 @@ class History:
     records: list[dict[str, Any]] = field(default_factory=list)  # the lines of metrics.jsonl
     tasks: int = 0  # done
     steps: int = 0
-    planned: dict[str, float] = field(default_factory=dict)  # of them, done on stream and memory
-    images: int = 0  # rows of the stream gone through, and of the memory when it is consolidated
+    planned: dict[str, float] = field(default_factory=dict)  # done of what was planned, by work
+    images: int = 0  # rows of the stream gone through, and of the memories where they are learned from
+    peak_rows: int = 0  # in all memories at once
     seconds: float = 0.0  # all of them
     phase_seconds: dict[str, float] = field(default_factory=dict)  # in steps of each phase
     loss_sum: float = 0.0  # over the epoch that is going on
@@ -42,7 +44,7 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
     within = [record["accuracy_task_incremental"] for record in tests]
     return {
         "method": config.label,
-        "choices": {name: config.table()[name] for name in CHOICES},
+        "choices": {name: value for name, value in config.table().items() if name in OF_METHOD},
         "data": config.data,
         "noise": short(NOISES, config.noise),
         "seed": config.seed,
@@ -56,6 +58,11 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         "aia": metrics.average_incremental_accuracy(matrix),
         "bwt": metrics.backward_transfer(matrix),
         "memory": tests[-1]["memory"],
+        "memories": memories(history.records),
+        "memory_rows": {
+            "peak": history.peak_rows,
+            "budget": config.the_method().budget(config.buffer),
+        },
         "consolidation": consolidation(fits),
         "separation": [
             {"task": e["task"], "epoch": e["epoch"], "phase": e["phase"], "auroc": e["separation"]}
@@ -66,6 +73,18 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         "git": git_commit(),
         "finished": True,
     }
+
+
+def memories(records: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return each memory at the end, and its mean purity whenever rows were sorted into it."""
+    last = next(r["memories"] for r in reversed(records) if r["event"] == "task")
+    looks = [record["memories"] for record in records if record["event"] == "sorted"]
+
+    def mean_purity(name: str) -> float | None:
+        known = [look[name]["purity"] for look in looks if look[name]["purity"] is not None]
+        return metrics.mean(known) if known else None
+
+    return {name: {**report, "mean_purity": mean_purity(name)} for name, report in last.items()}
 
 
 def consolidation(records: list[dict[str, Any]]) -> dict[str, Any] | None:

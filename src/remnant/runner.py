@@ -9,6 +9,7 @@ import math
 import shutil
 import time
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,14 @@ from rich.console import Console
 
 from remnant import checkpoint, evaluate, metrics
 from remnant.config import Config
-from remnant.consolidate import Nothing
 from remnant.errors import Diverged, Interrupted, RemnantError
 from remnant.experiment import make_the_learner, make_the_stream
 from remnant.memory import Memory
 from remnant.process import Stop, compute, locked
-from remnant.progress import Plan, Quiet, Screen, Work
-from remnant.protocol import EpochDone, Learner, StepDone
+from remnant.progress import Ahead, Quiet, Screen
+from remnant.protocol import STREAM, EpochDone, Learner, Sorted, StepDone
 from remnant.result import History, git_commit, memory_file, summarise
-from remnant.schedule import Phase, phases
+from remnant.schedule import Phase
 from remnant.stream import Stream
 
 
@@ -94,14 +94,14 @@ class Run:
         self.history = History()
         self.since = time.monotonic()  # when history.seconds was brought up to date
         self.saved_at, self.save_cost = time.monotonic(), 0.0
-        self.where, self.phase = "at the start", Phase.IDLE
+        self.where, self.work = "at the start", STREAM
 
     def go(self) -> None:
         """Learn all tasks, testing after each; then write the results."""
         self._restore()
         checkpoint.write_atomically(self.folder / "config.toml", self.config.toml().encode())
         self._rewrite_metrics()
-        self.screen.begin(self._plan())
+        self.screen.begin(self._ahead())
         try:
             with Stop() as stop:
                 for number in range(self.history.tasks, len(self.stream.tasks)):
@@ -116,9 +116,8 @@ class Run:
 
     def _post_mortem(self, what: str) -> str:
         saved = next(iter(checkpoint.generations(self.folder / "checkpoint")), None)
-        key, lr, fit = "lr", self.config.lr, self.config.consolidation
-        if Phase.CONSOLIDATE in self.phase and not isinstance(fit, Nothing):
-            key, lr = "consolidation.lr", fit.lr
+        key = self.config.the_method().rate_of(self.work)
+        lr: Any = reduce(getattr, key.split("."), self.config)
         return (
             f"{what}, {self.where}. The last good checkpoint: {saved or 'none yet'}. "
             f"Try a smaller learning rate: --set {key}={lr / 3:.2g}"
@@ -129,6 +128,8 @@ class Run:
         for event in self.learner.learn(self.stream.tasks[number]):
             if isinstance(event, EpochDone):
                 self._look(event)
+            elif isinstance(event, Sorted):
+                self._record({"event": "sorted", **vars(event), "memories": self._memories_report()})
             else:
                 self._count(event, time.monotonic() - asked)
                 self._show(event)
@@ -139,12 +140,12 @@ class Run:
             asked = time.monotonic()
 
     def _count(self, event: StepDone, seconds: float) -> None:
-        self.phase, consolidates = event.phase, Phase.CONSOLIDATE in event.phase
-        kind, work = ("consolidation epoch", "memory") if consolidates else ("epoch", "stream")
-        self.where = f"after step {event.step} of {kind} {event.epoch + 1}, task {event.task + 1}"
-        history, phase = self.history, str(event.phase.name).lower()
-        history.phase_seconds[phase] = history.phase_seconds.get(phase, 0.0) + seconds
-        history.planned[work] = history.planned.get(work, 0.0) + event.share
+        work = "" if event.work == STREAM else f" ({event.work})"
+        self.work, history = event.work, self.history
+        self.where = f"after step {event.step} of epoch {event.epoch + 1}{work}, task {event.task + 1}"
+        history.phase_seconds[event.label] = history.phase_seconds.get(event.label, 0.0) + seconds
+        history.planned[event.work] = history.planned.get(event.work, 0.0) + event.share
+        self._check_budget()
         history.steps += 1
         history.images += event.images
         if event.loss is not None:
@@ -152,6 +153,17 @@ class Run:
                 raise Diverged(f"the loss became {event.loss}")
             history.loss_sum += event.loss * event.images
             history.loss_rows += event.images
+
+    def _check_budget(self) -> None:
+        """Hold a method to the rows it is granted: a larger memory is an unfair comparison."""
+        rows = sum(len(memory) for memory in self.learner.memories().values())
+        self.history.peak_rows = max(self.history.peak_rows, rows)
+        budget = self.config.the_method().budget(self.config.buffer)
+        if budget is not None and rows > budget:
+            raise RemnantError(
+                f"{self.config.label} holds {rows} rows, and is granted {budget} with buffer = "
+                f"{self.config.buffer}: a fault of the method, {self.where}."
+            )
 
     def _show(self, event: StepDone) -> None:
         memory = self._memory()
@@ -176,7 +188,8 @@ class Run:
             division = None
             if memory is not None and event.division is not None:
                 division = evaluate.division_report(event.division, memory, self.stream)
-            self._record({"event": "consolidation", **facts, "loss": loss, "division": division})
+            facts |= {"work": event.work, "loss": loss, "division": division}
+            self._record({"event": "consolidation", **facts})
             return
         separation = None
         if memory is not None and Phase.TRAIN in event.phase:
@@ -204,6 +217,7 @@ class Run:
                 "accuracy_task_incremental": measured.task_incremental,
                 "accuracy_per_class": {names[c]: v for c, v in measured.per_class.items()},
                 "memory": self._memory_report(number),
+                "memories": self._memories_report(),
             }
         )
         self.history.tasks = number + 1
@@ -211,6 +225,12 @@ class Run:
     def _memory_report(self, task: int) -> dict[str, Any] | None:
         memory = self._memory()
         return None if memory is None else evaluate.memory_report(memory, self.stream, task)
+
+    def _memories_report(self) -> dict[str, Any]:
+        """Return size and purity of each memory."""
+        memories = self.learner.memories()
+        clean = {name: evaluate.is_clean(memory, self.stream) for name, memory in memories.items()}
+        return {n: {"size": len(c), "purity": metrics.purity(c)} for n, c in clean.items()}
 
     def _record(self, record: dict[str, Any]) -> None:
         self.history.records.append(record)
@@ -229,14 +249,10 @@ class Run:
         lines = "".join(json.dumps(record) + "\n" for record in self.history.records)
         checkpoint.write_atomically(self.folder / "metrics.jsonl", lines.encode())
 
-    def _plan(self) -> Plan:
-        config, tasks, done = self.config, self.stream.tasks, self.history.planned
-        epochs = sum(bool(phase) for phase in phases(config.schedule, config.epochs))
-        steps = sum(math.ceil(len(task) / config.batch) for task in tasks) * epochs
-        fit = config.consolidation
-        fits = len(tasks) * fit.epochs * fit.steps(config.buffer)
-        memory = Work(fits, done.get("memory", 0.0))
-        return Plan(len(tasks), epochs, Work(steps, done.get("stream", 0.0)), fit.epochs, memory)
+    def _ahead(self) -> Ahead:
+        config, rows = self.config, [len(task) for task in self.stream.tasks]
+        plan = config.the_method().plan(rows, config.epochs, config.batch, config.buffer)
+        return Ahead(len(rows), plan, dict(self.history.planned))
 
     def _is_due(self) -> bool:
         every = self.options.save_every

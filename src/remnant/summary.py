@@ -66,9 +66,21 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
             ("wrong labels stored", f"{memory['wrong']}", f"of {memory['size']} rows"),
             ("memory balance", balance, "1: as many rows of each class"),
         ]
+    rows += others(result["memories"])
     rows += consolidation(result["consolidation"])
     pace = f"{result['images_per_second']:.0f} images/s, {result['peak_rss_mb']:.0f} MB"
     return [*rows, ("time", duration(result["seconds"]), pace)]
+
+
+def others(memories: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the purity of each memory where there are several."""
+    if len(memories) < 2:
+        return []
+    return [
+        (f"  {name}", "-" if found["mean_purity"] is None else f"{found['mean_purity']:.1f} %",
+         f"right; mean over all times that rows were sorted; {found['size']} rows at the end")
+        for name, found in memories.items()
+    ]  # fmt: skip
 
 
 def consolidation(found: dict[str, Any] | None) -> list[tuple[str, str, str]]:
@@ -87,11 +99,11 @@ def consolidation(found: dict[str, Any] | None) -> list[tuple[str, str, str]]:
 
 def files(folder: Path, result: dict[str, Any]) -> str:
     """Say where the files are."""
-    kept = "  memory.safetensors  what was kept" if result["memory"] else ""
+    kept = "".join(f"\n    {name + '.safetensors':20s} what was kept" for name in result["memories"])
     return (
         f"  {folder}/\n"
         "    result.json     all numbers          metrics.jsonl       one line per epoch and task\n"
-        f"    config.toml     repeats this run   {kept}"
+        f"    config.toml     repeats this run{kept}"
     )
 
 

@@ -15,20 +15,18 @@ from torch import Tensor
 
 from remnant.cnll.buffers import joined, offer, roomy
 from remnant.cnll.purify import disagreement, split
-from remnant.cnll.semi import Distort, Looks, TwoHeads, cutout, fine_tuning_loss, warm_up_loss
-from remnant.cnll.settings import Cnll
+from remnant.cnll.semi import Looks, TwoHeads, fine_tuning_loss, warm_up_loss
+from remnant.cnll.settings import BUFFERS, FINE_TUNING, WARM_UP, Cnll
 from remnant.data.source import Spec
 from remnant.errors import Diverged
 from remnant.memory import Memory
 from remnant.nets import NewNet
 from remnant.predict import predict
-from remnant.protocol import EpochDone, Event, StepDone
+from remnant.protocol import EpochDone, Event, Sorted, StepDone
 from remnant.rng import Generators
 from remnant.schedule import Phase
 from remnant.sgd import load_momentum, momentum_of, new_sgd, set_rate
 from remnant.stream import Batch, Task, even_batches
-
-BUFFERS = ("clean_store", "noisy_store", "clean", "noisy", "delay")  # first, what is replayed
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +48,12 @@ class CnllLearner:
     """
 
     def __init__(
-        self, settings: Cnll, epochs: int, batch: int, spec: Spec, new_net: NewNet, rng: Generators,
-        distort: Distort = cutout,
-    ) -> None:  # fmt: skip
-        """Build networks and buffers; `epochs` passes over each task, `distort` makes a view strong."""
+        self, settings: Cnll, epochs: int, batch: int, spec: Spec, new_net: NewNet, rng: Generators
+    ) -> None:
+        """Build networks and buffers, whose sizes are filled in; `epochs` passes over each task."""
         self.settings, self.epochs, self.batch, self.spec = settings, epochs, batch, spec
         self.net = TwoHeads(new_net("net"), new_net("second head"))
-        self.rng, self.looks = rng, Looks(spec.view, distort, rng.consolidate)
+        self.rng, self.looks = rng, Looks(spec.view, rng.consolidate)
         self.seen = torch.zeros(len(spec.classes), dtype=torch.bool)
         self.buffers = {name: self._new_buffer(name) for name in BUFFERS}
         self.task, self.epoch, self.step, self.taken = -1, 0, 0, 0
@@ -118,6 +115,8 @@ class CnllLearner:
             if len(self.buffers["delay"]) > 1:  # BatchNorm needs two
                 yield from self._learn(self._warm_up())
             self._divide(torch.tensor(task.classes))
+            yield Sorted(self.task, self.epoch)
+            self._empty("delay")
         if self._is_full("clean") or (is_over and len(self.buffers["clean"])):
             yield from self._learn(self._fine_tuning())
             self._empty("clean", "noisy")
@@ -133,7 +132,6 @@ class CnllLearner:
         self._offer("noisy", waiting[noisy])
         self._offer("clean_store", waiting[clean[: settings.clean_kept]])
         self._offer("noisy_store", waiting[noisy[: settings.noisy_kept]])
-        self._empty("delay")
 
     def _warm_up(self) -> Lesson:
         settings, waiting = self.settings, self.buffers["delay"].rows()
@@ -143,7 +141,7 @@ class CnllLearner:
             return warm_up_loss(self.net, x, onehot, settings.confidence_penalty)
 
         return Lesson(
-            "warm-up", settings.warmup_epochs, settings.warmup_rate, len(waiting), others=0, loss=loss
+            WARM_UP, settings.warmup_epochs, settings.warmup_rate, len(waiting), others=0, loss=loss
         )
 
     def _fine_tuning(self) -> Lesson:
@@ -157,7 +155,7 @@ class CnllLearner:
             return parts.supervised + parts.unsupervised
 
         return Lesson(
-            "fine-tuning", settings.finetune_epochs, lambda epoch: settings.finetune_lr,
+            FINE_TUNING, settings.finetune_epochs, lambda epoch: settings.finetune_lr,
             len(labelled), len(unlabelled), loss,
         )  # fmt: skip
 
@@ -194,7 +192,7 @@ class CnllLearner:
                 self.lesson_step += 1
                 yield StepDone(
                     self.task, self.lesson_epoch, self.lesson_step, steps, Phase.CONSOLIDATE, loss,
-                    len(rows) + len(others),
+                    len(rows) + len(others), work=lesson.name,
                 )  # fmt: skip
             self.lesson_epoch, self.lesson_step = self.lesson_epoch + 1, 0
             self.rows, self.others = self.rows[:0], self.others[:0]
@@ -213,7 +211,7 @@ class CnllLearner:
         return len(self.buffers[name]) == self.buffers[name].capacity
 
     def _offer(self, name: str, rows: Batch) -> None:
-        if not getattr(self.settings, name):  # as many as there are
+        if self.settings.unlimited and name.endswith("_store"):
             self.buffers[name] = roomy(self.buffers[name], len(rows))
         offer(self.buffers[name], rows, self.task, self.rng.memory)
 

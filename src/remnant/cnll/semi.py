@@ -4,7 +4,6 @@ The first head answers and learns from labels; the second one alone is taught by
 rows, m unlabelled ones, C classes.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
@@ -15,8 +14,6 @@ from remnant.augment import View, beta, mixup
 from remnant.cnll.settings import Cnll
 from remnant.consolidate.labels import sharpen, soft_cross_entropy, squared_error, uniformity
 from remnant.predict import predict
-
-Distort = Callable[[Tensor, torch.Generator], Tensor]  # raw images -> raw images, each in its own way
 
 
 class TwoHeads(nn.Module):
@@ -54,7 +51,6 @@ class Looks(NamedTuple):
     """How raw rows are looked at."""
 
     view: View
-    distort: Distort
     rng: torch.Generator
 
     def weak(self, x: Tensor) -> Tensor:
@@ -62,8 +58,8 @@ class Looks(NamedTuple):
         return self.view.augmented(x, self.rng)
 
     def strong(self, x: Tensor) -> Tensor:
-        """Return a view that is distorted as well."""
-        return self.view.augmented(self.distort(x, self.rng), self.rng)
+        """Return a view that is strongly augmented as well."""
+        return self.view.strong(x, self.rng)
 
     def views(self, x: Tensor, onehot: Tensor, unlabelled: Tensor, parameter: float) -> Views:
         """Draw all that a step of fine-tuning looks at."""
@@ -76,17 +72,6 @@ class Looks(NamedTuple):
             beta(parameter, 1, self.rng),
             torch.randperm(2 * (len(x) + len(unlabelled)), generator=self.rng),
         )
-
-
-def cutout(x: Tensor, rng: torch.Generator) -> Tensor:
-    """Blacken a square of half the height and width in each image, cut off at the border."""
-    height, width = x.shape[-2:]
-    down, right = torch.rand(len(x), 2, generator=rng).to(x.device).unbind(1)
-    hit = [
-        (torch.arange(size, device=x.device) + 0.5 - (centre * size)[:, None]).abs() < size / 4
-        for size, centre in ((height, down), (width, right))
-    ]
-    return x.masked_fill((hit[0][:, :, None] & hit[1][:, None, :])[:, None], 0)
 
 
 class Loss(NamedTuple):

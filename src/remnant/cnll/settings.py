@@ -1,20 +1,27 @@
 """What CNLL can be told."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from remnant.component import expect, tuned
+from remnant.protocol import STREAM, Plan, Work
+
+WARM_UP, FINE_TUNING = "warm-up", "fine-tuning"  # its kinds of work
+BUFFERS = ("clean_store", "noisy_store", "clean", "noisy", "delay")  # first, what is replayed
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cnll:
     """Sizes of the five buffers, how their rows are divided, and how long and fast they are learned."""
 
-    delay: int = 500  # rows that wait to be judged
-    clean: int = 500  # rows judged clean; the network is fine-tuned when there are so many
-    noisy: int = 500  # rows judged noisy since then
-    clean_store: int = 500  # clean rows that are replayed; 0: as many as there are
-    noisy_store: int = 500  # noisy rows that are replayed; 0: as many as there are
+    delay: int = 0  # rows that wait to be judged; 0: as many as `buffer`, in all five
+    clean: int = 0  # rows judged clean; the network is fine-tuned when there are so many
+    noisy: int = 0  # rows judged noisy since then
+    clean_store: int = 0  # clean rows that are replayed
+    noisy_store: int = 0  # noisy rows that are replayed
+    unlimited: bool = False  # the two stores have no end
     clean_kept: int = 25  # of the surest clean rows of a delay, offered to the store
     noisy_kept: int = 50  # of the surest noisy rows
     hardened: bool = False  # a label agrees with the largest class, or it does not: no degrees
@@ -25,26 +32,58 @@ class Cnll:
     warmup_lr: float = tuned(5e-4)
     warmup_lr_end: float = tuned(2e-4)  # of a cosine
     warmup_span: int = 240  # epochs that this cosine would take
-    confidence_penalty: bool = False  # in the warm-up; for asymmetric noise
+    confidence_penalty: bool = tuned(False)  # in the warm-up; for asymmetric noise
     finetune_epochs: int = 10
     finetune_lr: float = tuned(0.025)
-    lambda_u: float = tuned(
-        30.0
-    )  # a tenth of it is the weight of unlabelled rows, at the end of the ramp
+    lambda_u: float = tuned(30.0)  # a tenth of it weighs unlabelled rows, at the end of the ramp
     quiet: int = 5  # epochs of fine-tuning before the ramp
     ramp: int = 16  # epochs it takes
     temperature: float = 0.5  # below 1 sharpens the guessed labels
     mixup: float = 4.0  # both parameters of the Beta distribution
 
     def __post_init__(self) -> None:
-        least = {"delay": 2, "clean": 1, "noisy": 1, "clean_store": 0, "noisy_store": 0}
+        least: dict[str, float] = dict.fromkeys(BUFFERS, 0)
         least |= {"clean_kept": 0, "noisy_kept": 0, "warmup_epochs": 0, "finetune_epochs": 1, "quiet": 0}
         least |= {"warmup_span": 1, "ramp": 1, "lambda_u": 0, "weight_decay": 0, "warmup_lr_end": 0}
         least |= {"batch": 3}  # so that no batch has one row: BatchNorm needs two
         rules = {f"{name} >= {value}": getattr(self, name) >= value for name, value in least.items()}
         positive = ("warmup_lr", "finetune_lr", "temperature", "mixup")
         rules |= {f"{name} > 0": getattr(self, name) > 0 for name in positive}
-        expect(rules | {"momentum in [0, 1)": 0 <= self.momentum < 1}, self)
+        rules |= {"delay >= 2, or 0": self.delay != 1, "momentum in [0, 1)": 0 <= self.momentum < 1}
+        expect(rules, self)
+
+    def sized(self, buffer: int) -> "Cnll":
+        """Return the same with the sizes of its buffers filled in."""
+        sizes: dict[str, Any] = {name: getattr(self, name) or buffer for name in BUFFERS}
+        return replace(self, **sizes)
+
+    def budget(self, buffer: int) -> int | None:
+        """Return how many rows its buffers may hold together: the paper grants 5 x 500; None: any."""
+        return None if self.unlimited else 5 * buffer
+
+    def capacity(self, buffer: int) -> int:
+        """Return how many rows its buffers can hold together, as long as they have an end."""
+        return sum(getattr(self.sized(buffer), name) for name in BUFFERS)
+
+    def plan(self, rows: Sequence[int], epochs: int, batch: int) -> Plan:
+        """Return the steps on tasks of so many rows, as if half of them were clean; sizes filled in."""
+        delays = [min(self.delay, n - start) for n in rows for start in range(0, n, self.delay)]
+        warm_up = self.warmup_epochs * sum(math.ceil(delay / self.batch) for delay in delays)
+        labelled = sum(n / 2 + max(1, n / 2 / self.clean) * self.clean_store for n in rows)
+        fine_tuning = self.finetune_epochs * math.ceil(labelled / self.batch)
+        return {
+            STREAM: Work(epochs * sum(math.ceil(n / batch) for n in rows), epochs),
+            WARM_UP: Work(epochs * warm_up, self.warmup_epochs),
+            FINE_TUNING: Work(epochs * fine_tuning, self.finetune_epochs),
+        }
+
+    def rehearsed(self) -> "Cnll":
+        """Return the same, so short that each kind of work is met soon: to be timed."""
+        return replace(self, warmup_epochs=1, finetune_epochs=1)
+
+    def rate_of(self, work: str) -> str:
+        """Return the setting that says how fast a kind of work learns."""
+        return "warmup_lr" if work == WARM_UP else "finetune_lr"
 
     def warmup_rate(self, epoch: int) -> float:
         """Return the rate of a warm-up, which begins anew with each delay: a cosine, then its end.

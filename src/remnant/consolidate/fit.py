@@ -13,7 +13,7 @@ from torch import nn
 
 from remnant.consolidate.choice import Bench, Consolidation, Part
 from remnant.nets import NewNet
-from remnant.protocol import Division, EpochDone, Event, StepDone
+from remnant.protocol import CONSOLIDATE, Division, EpochDone, Event, StepDone
 from remnant.schedule import Phase
 from remnant.sgd import load_momentum, momentum_of, new_sgd, set_rate
 
@@ -69,9 +69,9 @@ class Fit:
                 self.step += 1
                 yield StepDone(
                     task, self.epoch, self.step, len(parts), Phase.CONSOLIDATE, loss, len(part.rows),
-                    share=planned / len(parts),
+                    planned / len(parts), CONSOLIDATE,
                 )  # fmt: skip
-            yield EpochDone(task, self.epoch, Phase.CONSOLIDATE, self.division)
+            yield EpochDone(task, self.epoch, Phase.CONSOLIDATE, self.division, CONSOLIDATE)
             self.epoch, self.step = self.epoch + 1, 0
             self.order = self.order[:0]
 

@@ -8,72 +8,26 @@ base learns to classify from that. B rows of the stream, C classes.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from remnant.component import expect
 from remnant.data.source import Spec
 from remnant.memory import Memory
 from remnant.nets import NewNet
 from remnant.predict import predict
-from remnant.protocol import EpochDone, Event, StepDone
+from remnant.protocol import EpochDone, Event, Sorted, StepDone
 from remnant.replacement import Candidates
 from remnant.rng import Generators
 from remnant.schedule import Phase
 from remnant.spr.centrality import clean_probability
 from remnant.spr.partition import partitioned
+from remnant.spr.settings import BASE, CLASSIFIER, EXPERT, Spr, annealed
 from remnant.spr.simclr import contrastive_loss, strong_view
 from remnant.spr.trainee import Trainee
 from remnant.stream import Batch, Task, even_batches
-
-CONSTANT = 10  # steps before the rate begins to fall
-
-
-@dataclass(frozen=True)
-class Spr:
-    """What self-purified replay can be told."""
-
-    delayed: int = 500  # rows of the stream that are judged at once
-    purified: int = 500  # rows that are kept
-    expert_steps: int = 160  # each time the delayed memory is full
-    base_steps: int = 120
-    batch: int = 500  # images in such a step, each in two views
-    lr: float = 3e-4
-    temperature: float = 0.5
-    features: int = 256  # that are compared
-    finetune_epochs: int = 50  # over the purified memory, at the end of a task
-    finetune_batch: int = 16
-    finetune_lr: float = 2e-3
-    finetune_drop: int = 300  # steps after which that rate falls to a tenth, again and again
-    clip: float = 0.5  # largest entry of a gradient then
-
-    def __post_init__(self) -> None:
-        counts = ("expert_steps", "base_steps", "features", "finetune_epochs", "finetune_drop")
-        expect(
-            {f"{name} >= 1": getattr(self, name) >= 1 for name in counts}
-            | {f"{name} >= 2": getattr(self, name) >= 2 for name in ("delayed", "purified")}
-            | {
-                "batch >= 4": self.batch >= 4,  # half of it is two images, which can be compared
-                "finetune_batch >= 3": self.finetune_batch >= 3,  # so that no batch has one row
-            }
-            | {f"{name} > 0": getattr(self, name) > 0 for name in ("lr", "temperature", "finetune_lr")}
-            | {"clip >= 0": self.clip >= 0},
-            self,
-        )
-
-
-def annealed(step: int, steps: int, lr: float) -> float:
-    """Return a rate that is constant at first and then falls to 0 like a cosine.
-
-    >>> [round(annealed(step, 30, 1.0), 3) for step in (0, 10, 15, 20, 25, 29)]
-    [1.0, 1.0, 0.854, 0.5, 0.146, 0.006]
-    """
-    done = max(0, step - CONSTANT) / max(1, steps - CONSTANT)
-    return lr * (1 + math.cos(math.pi * done)) / 2
 
 
 class SprLearner:
@@ -82,10 +36,10 @@ class SprLearner:
     def __init__(
         self, settings: Spr, epochs: int, batch: int, spec: Spec, new_net: NewNet, rng: Generators
     ) -> None:
-        """Build all of them; `epochs` and `batch` are of the stream."""
+        """Build all of them; `epochs` and `batch` are of the stream, and sizes are filled in."""
         self.settings, self.epochs, self.batch, self.view = settings, epochs, batch, spec.view
         self.new_net, self.rng = new_net, rng
-        self.delayed = Memory(settings.delayed, spec.shape)
+        self.delayed = Memory(settings.delay, spec.shape)
         self.purified = Memory(settings.purified, spec.shape)
         self.offered = torch.zeros(len(spec.classes), dtype=torch.long)  # to the purified memory
         self.base, self.expert = self._contrastive("base"), self._contrastive("expert")
@@ -146,24 +100,17 @@ class SprLearner:
 
     def _purify(self) -> Iterator[Event]:
         """Train a new expert and the base, let what is central in, and empty the delayed memory."""
-        settings = self.settings
-        steps = settings.expert_steps + settings.base_steps
+        expert_steps, base_steps = self.settings.per_fill(self.epochs)
         if not self.fill_step:
             self.expert = self._contrastive(f"expert of fill {self.fill}")
-        while self.fill_step < steps:
-            step = self.fill_step - settings.expert_steps
-            if step < 0:
-                rate = annealed(self.fill_step, settings.expert_steps, settings.lr)
-                x = self.delayed.draw(settings.batch, self.rng.memory).x
-                loss = self._contrast(self.expert, x, rate)
-            else:
-                x = self._with_replay()
-                loss = self._contrast(self.base, x, annealed(step, settings.base_steps, settings.lr))
-            self.fill_step += 1
-            yield StepDone(
-                self.task, self.epoch, self.fill_step, steps, Phase.CONSOLIDATE, loss, len(x)
-            )  # fmt: skip
+        while self.fill_step < expert_steps:
+            x = self.delayed.draw(self.settings.batch, self.rng.memory).x
+            yield self._contrast(EXPERT, self.expert, x, self.fill_step, expert_steps)
+        while self.fill_step < expert_steps + base_steps:
+            step = self.fill_step - expert_steps
+            yield self._contrast(BASE, self.base, self._with_replay(), step, base_steps)
         self._filter()
+        yield Sorted(self.task, self.epoch)
         self.delayed.size = 0
         self.fill, self.fill_step = self.fill + 1, 0
 
@@ -175,12 +122,17 @@ class SprLearner:
             return fresh
         return torch.cat([fresh, self.purified.draw(batch - batch // 2, self.rng.memory).x])
 
-    def _contrast(self, trainee: Trainee, x: Tensor, rate: float) -> float:
+    def _contrast(self, work: str, trainee: Trainee, x: Tensor, step: int, steps: int) -> StepDone:
         """Take a step that makes two views of an image alike; no label is known here."""
+        rate = annealed(step, steps, self.settings.lr)
         views = [strong_view(x, self.view.flip, self.rng.augment) for _ in range(2)]
         trainee.net.train()
         z = trainee.net(self.view.normalised(torch.cat(views)))
-        return trainee.step(contrastive_loss(z, self.settings.temperature), rate)
+        loss = trainee.step(contrastive_loss(z, self.settings.temperature), rate)
+        self.fill_step += 1
+        return StepDone(
+            self.task, self.epoch, step + 1, steps, Phase.CONSOLIDATE, loss, len(x), work=work
+        )
 
     def _filter(self) -> None:
         """Offer rows to the purified memory, each as probably as its label is right."""
@@ -208,9 +160,9 @@ class SprLearner:
                 self.tune_step += 1
                 yield StepDone(
                     self.task, self.tune_epoch, self.tune_step, len(parts), Phase.CONSOLIDATE, loss,
-                    len(rows), share=planned / len(parts),
+                    len(rows), planned / len(parts), CLASSIFIER,
                 )  # fmt: skip
-            yield EpochDone(self.task, self.tune_epoch, Phase.CONSOLIDATE)
+            yield EpochDone(self.task, self.tune_epoch, Phase.CONSOLIDATE, work=CLASSIFIER)
             self.tune_epoch, self.tune_step, self.order = self.tune_epoch + 1, 0, self.order[:0]
 
     def _classify(self, x: Tensor, y: Tensor, rate: float) -> float:
