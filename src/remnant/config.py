@@ -232,6 +232,7 @@ def _learner_problems(config: Config, learner: Spr | Cnll) -> Iterator[tuple[set
         )
     if config.buffer < 2:
         yield {"buffer", "method"}, f"buffer: {name} needs at least 2 rows, got {config.buffer}"
+        return
     budget, capacity = learner.budget(config.buffer), learner.capacity(config.buffer)
     if budget is not None and capacity > budget:
         yield (

@@ -28,12 +28,12 @@ class Cnll:
     batch: int = 64  # rows in a step; as many unlabelled ones beside them
     momentum: float = 0.9
     weight_decay: float = 5e-4
-    warmup_epochs: int = 5  # on each delay
+    warmup_epochs: int = tuned(5)  # on each delay
     warmup_lr: float = tuned(5e-4)
     warmup_lr_end: float = tuned(2e-4)  # of a cosine
     warmup_span: int = 240  # epochs that this cosine would take
     confidence_penalty: bool = tuned(False)  # in the warm-up; for asymmetric noise
-    finetune_epochs: int = 10
+    finetune_epochs: int = tuned(10)
     finetune_lr: float = tuned(0.025)
     lambda_u: float = tuned(30.0)  # a tenth of it weighs unlabelled rows, at the end of the ramp
     quiet: int = 5  # epochs of fine-tuning before the ramp

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from remnant.augment import cutmix
-from remnant.component import expect
+from remnant.component import expect, tuned
 from remnant.consolidate.choice import Bench, Consolidation, Part
 from remnant.consolidate.labels import refine, soft_cross_entropy
 from remnant.mixture import small_posterior
@@ -26,7 +26,7 @@ class PuriDivER(Consolidation):
     momentum: float = 0.9
     nesterov: bool = True
     weight_decay: float = 1e-4
-    warmup: int = 10  # epochs of cross-entropy before the first division
+    warmup: int = tuned(10)  # epochs of cross-entropy before the first division
     cutmix: float = 0.5  # probability that a batch of trusted rows is mixed
 
     def __post_init__(self) -> None:
