@@ -254,6 +254,27 @@ def dividemix_loss(
     return labelled + weight * unlabelled + uniform_penalty(mean, seen)
 
 
+def steps_of_groups(groups: Sequence[Sequence[int]], size: int) -> list[list[int]]:
+    """Rows of each step: no group beyond `size`, parts of a group as equal as can be, longer ones first.
+
+    The first group begins again until each step has one of its rows.
+    """
+    steps = 1
+    while any(len(rows) > steps * size for rows in groups):
+        steps += 1
+    labelled = list(groups[0])
+    while len(labelled) < steps:
+        labelled.append(labelled[len(labelled) - len(groups[0])])
+    batches: list[list[int]] = [[] for _ in range(steps)]
+    for rows in (labelled, *groups[1:]):
+        waiting = list(rows)
+        for step in range(steps):
+            count = len(rows) // steps + (step < len(rows) % steps)
+            batches[step] += waiting[:count]
+            waiting = waiting[count:]
+    return batches
+
+
 def unlabelled_weight(epoch: int, warmup: int, top: float = 25.0, ramp: int = 16) -> float:
     """DivideMix's lambda_u: nothing until the warm-up ends, then linear to `top` in `ramp` epochs."""
     return top * min(max((epoch - warmup) / ramp, 0.0), 1.0)

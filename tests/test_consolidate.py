@@ -1,5 +1,6 @@
 """What each consolidation minimises: hand-worked values, the literal twin, and the edges."""
 
+import itertools
 import math
 from dataclasses import replace
 from types import ModuleType
@@ -22,7 +23,7 @@ from remnant.consolidate import (
     buffer_fit,
     coteaching,
 )
-from remnant.consolidate.choice import Bench, Part, plain_loss
+from remnant.consolidate.choice import Bench, Part, plain_loss, side_by_side
 from remnant.consolidate.coteaching import crossed
 from remnant.consolidate.fit import sgdr
 from remnant.consolidate.labels import refine, sharpen, soft_cross_entropy, squared_error, uniformity
@@ -296,6 +297,32 @@ def test_labelled_rows_of_dividemix_come_in_full_batches_with_a_part_of_the_rest
     assert [int((clean[0][rows] < 0.5).sum()) for rows in first] == [10] * 4
     assert torch.cat(first).sort().values.tolist() == list(range(100))
     assert [part.nets for part in parts] == [(0,)] * 4 + [(1,)] * 7  # one network after the other
+
+
+@given(st.integers(1, 60), st.lists(st.integers(0, 200), min_size=1, max_size=2), st.integers(3, 20))
+def test_groups_side_by_side_are_their_twin(first: int, others: list[int], size: int) -> None:
+    edges = np.cumsum([0, first, *others])
+    groups = [torch.arange(a, b) for a, b in itertools.pairwise(edges)]
+    found = [rows.tolist() for rows in side_by_side(groups, size)]
+    assert found == reference.steps_of_groups([rows.tolist() for rows in groups], size)
+
+
+@pytest.mark.parametrize("trusted", [1, 7, 40, 1000, 1999])
+def test_no_step_of_dividemix_is_larger_than_two_batches(trusted: int) -> None:
+    clean = torch.zeros(2, 2000)
+    clean[:, :trusted] = 1.0
+    parts = DivideMix().parts(torch.randperm(2000), Division(clean, ("", "")))
+    for k in range(2):
+        rows = [part.rows for part in parts if part.nets == (k,)]
+        assert len(rows) == math.ceil(max(trusted, 2000 - trusted) / 64)
+        for step in rows:
+            assert 1 <= int((step < trusted).sum()) <= 64
+            assert int((step >= trusted).sum()) <= 64
+            assert len(step.unique()) == len(step)
+        times = torch.bincount(torch.cat(rows), minlength=2000)
+        assert (times[trusted:] == 1).all()
+        assert times[:trusted].max() - times[:trusted].min() <= 1
+        assert (times == 1).all() == (trusted >= len(rows))  # only too few labelled rows come again
 
 
 def test_without_a_division_labels_are_taken_as_they_are() -> None:

@@ -119,6 +119,33 @@ def test_every_row_is_in_one_batch_and_groups_are_spread_evenly() -> None:
         assert int((part.rows >= 80).sum()) == 5
 
 
+@pytest.mark.parametrize(("trusted", "mended"), [(1, 1), (1, 999), (30, 900), (999, 1)])
+def test_no_step_has_more_than_a_batch_of_any_group(trusted: int, mended: int) -> None:
+    clean = torch.zeros(1, 1000)
+    clean[0, :trusted] = 1.0
+    relabel = (torch.arange(1000) >= trusted) & (torch.arange(1000) < trusted + mended)
+    parts = PuriDivER().parts(torch.randperm(1000), Division(clean, ("",), relabel))
+    groups = [clean[0] > 0.5, relabel, (clean[0] <= 0.5) & ~relabel]
+    for part in parts:
+        counts = [int(group[part.rows].sum()) for group in groups]
+        assert max(counts) <= 16
+        assert counts[0] >= 1
+        assert len(part.rows) > 1
+    times = torch.bincount(torch.cat([part.rows for part in parts]), minlength=1000)
+    assert (times[~groups[0]] == 1).all()
+    assert (times[groups[0]] >= 1).all()
+
+
+def test_one_trusted_row_among_many_gives_finite_losses() -> None:
+    bench, how = shaken(bench_of(60, nets=1)), PuriDivER(cutmix=0.0)
+    clean = torch.zeros(1, 60, dtype=torch.float64)
+    clean[0, 7] = 0.9
+    division = Division(clean, ("",), torch.arange(60) >= 40)
+    parts = how.parts(torch.randperm(60), division)
+    assert len(parts) == 3
+    assert all(how.loss(bench, part, division, 50).isfinite() for part in parts)
+
+
 def test_the_memory_of_me_is_frozen_after_the_first_epoch_of_a_task() -> None:
     stream = tiny_stream()
     method = replace(PURIDIVER_ME, consolidation=PuriDivER(epochs=2, warmup=1))

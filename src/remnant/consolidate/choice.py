@@ -122,6 +122,22 @@ class Consolidation(ABC):
         """Return what a step minimises, a scalar."""
 
 
+def side_by_side(groups: Sequence[Tensor], size: int) -> list[Tensor]:
+    """Return the rows of as few steps as keep each group within `size` rows a step, evenly spread.
+
+    The first group, which has the labels, is in every step: too few rows come in rounds.
+
+    >>> groups = torch.tensor([1, 2]), torch.arange(10, 18)
+    >>> [rows.tolist() for rows in side_by_side(groups, 3)]
+    [[1, 10, 11, 12], [2, 13, 14, 15], [1, 16, 17]]
+    """
+    first, *others = groups
+    steps = max(math.ceil(len(rows) / size) for rows in groups)
+    labelled = first[torch.arange(max(steps, len(first))) % len(first)]
+    shares = [rows.tensor_split(steps) for rows in (labelled, *others)]
+    return [torch.cat(rows) for rows in zip(*shares, strict=True)]
+
+
 def plain_loss(bench: Bench, part: Part) -> Tensor:
     """Return cross-entropy on one view of the rows, added up over the networks that learn."""
     x, y = bench.augmented(part.rows), bench.memory.y[part.rows]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from remnant.augment import beta
 from remnant.component import expect, tuned
-from remnant.consolidate.choice import Bench, Consolidation, Part, plain_loss
+from remnant.consolidate.choice import Bench, Consolidation, Part, plain_loss, side_by_side
 from remnant.consolidate.labels import learn_mixed, refine, sharpen, uniformity
 from remnant.mixture import small_posterior
 from remnant.protocol import Division
@@ -57,7 +57,7 @@ class DivideMix(Consolidation):
     def parts(self, order: Tensor, division: Division | None) -> list[Part]:
         """Return all batches of the first network, then all of the second; both share a warm-up.
 
-        A batch has `batch` labelled rows and its part of the unlabelled ones.
+        A batch has labelled and unlabelled rows, at most `batch` of either.
         """
         if division is None:
             return super().parts(order, division)
@@ -67,9 +67,8 @@ class DivideMix(Consolidation):
                 parts += [Part((k,), rows) for rows in even_batches(order, self.batch)]
                 continue
             is_clean = division.clean[k][order] > 0.5
-            labelled = even_batches(order[is_clean], self.batch)
-            unlabelled = order[~is_clean].tensor_split(len(labelled))
-            parts += [Part((k,), torch.cat(rows)) for rows in zip(labelled, unlabelled, strict=True)]
+            both = side_by_side([order[is_clean], order[~is_clean]], self.batch)
+            parts += [Part((k,), rows) for rows in both]
         return parts
 
     def loss(self, bench: Bench, part: Part, division: Division | None, epoch: int) -> Tensor:

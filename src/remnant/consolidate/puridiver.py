@@ -8,12 +8,11 @@ from torch import Tensor
 
 from remnant.augment import cutmix
 from remnant.component import expect, tuned
-from remnant.consolidate.choice import Bench, Consolidation, Part
+from remnant.consolidate.choice import Bench, Consolidation, Part, side_by_side
 from remnant.consolidate.labels import refine, soft_cross_entropy
 from remnant.mixture import small_posterior
 from remnant.predict import predict
 from remnant.protocol import Division
-from remnant.stream import even_batches
 
 CERTAIN = "too few doubted rows"
 
@@ -54,15 +53,13 @@ class PuriDivER(Consolidation):
         return Division(division.clean, division.plain, relabel)
 
     def parts(self, order: Tensor, division: Division | None) -> list[Part]:
-        """Return batches of `batch` trusted rows, each with its part of the mended and of the rest."""
+        """Return batches of trusted rows, mended ones and the rest, at most `batch` of each."""
         if division is None or division.plain[0]:
             return super().parts(order, division)
         is_clean = division.clean[0][order] > 0.5
         is_mended = mended(division)[order]
-        trusted = even_batches(order[is_clean], self.batch)
-        others = [order[is_mended], order[~is_clean & ~is_mended]]
-        shares = [rows.tensor_split(len(trusted)) for rows in others]
-        return [Part((0,), torch.cat(rows)) for rows in zip(trusted, *shares, strict=True)]
+        groups = [order[is_clean], order[is_mended], order[~is_clean & ~is_mended]]
+        return [Part((0,), rows) for rows in side_by_side(groups, self.batch)]
 
     def loss(self, bench: Bench, part: Part, division: Division | None, epoch: int) -> Tensor:
         """Return the losses of the three groups, weighted by their numbers of rows; one forward."""
