@@ -20,6 +20,7 @@ from remnant.consolidate import (
     CoTeaching,
     DivideMix,
     MixMatch,
+    PuriDivER,
     buffer_fit,
     coteaching,
 )
@@ -399,6 +400,16 @@ def test_each_kind_refuses_its_own_nonsense(
 ) -> None:
     with pytest.raises(ValueError, match=f"expected {next(iter(settings))}"):
         kind(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [DivideMix, PuriDivER])
+def test_a_warm_up_that_never_ends_is_refused(kind: type[DivideMix | PuriDivER]) -> None:
+    assert kind(epochs=11).warmup == 10
+    with pytest.raises(ValueError, match=r"^expected epochs > warmup \(10\), got 10$"):
+        kind(epochs=10)
+    with pytest.raises(ValueError, match=r"epochs > warmup \(255\), got 255"):
+        kind(warmup=255)
+    assert kind(epochs=1, warmup=0).epochs == 1
 
 
 def test_the_losses_of_the_memory_are_those_of_an_evaluated_network() -> None:

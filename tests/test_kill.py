@@ -34,9 +34,11 @@ KINDS = ["buffer-fit", "mixmatch", "coteaching", "dividemix", "gdumb", "gdumb+di
 def consolidating(kind: str) -> Config:
     """Thirty and more steps of consolidation in two tasks."""
     settings: dict[str, Any] = {"epochs": 7, "batch": 8}
+    if kind.endswith("dividemix"):
+        settings |= {"warmup": 2}
     if kind.startswith("gdumb"):
         return tiny_config(method=kind, tasks=2, epochs=2, consolidation=settings)
-    settings |= {"name": kind} | ({"warmup": 2} if kind == "dividemix" else {})
+    settings |= {"name": kind}
     return tiny_config(method="aer-abs", tasks=2, epochs=2, consolidation=settings)
 
 

@@ -253,7 +253,8 @@ def advance(events: Iterator[Event], steps: int) -> None:
 def test_every_method_can_be_cut_at_any_step_and_continued(name: str) -> None:
     stream, method = tiny_stream(), METHODS[name]
     if not isinstance(method.consolidation, Nothing):  # they are cut at every step in test_fit
-        method = replace(method, consolidation=replace(method.consolidation, epochs=2))
+        short = {"epochs": 2} | ({"warmup": 1} if hasattr(method.consolidation, "warmup") else {})
+        method = replace(method, consolidation=replace(method.consolidation, **short))
     whole, cut = tiny_learner(method, stream, epochs=3), tiny_learner(method, stream, epochs=3)
     for task in stream.tasks[:2]:
         advance(whole.learn(task), 10**6)

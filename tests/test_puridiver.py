@@ -161,7 +161,9 @@ def test_the_memory_of_me_is_frozen_after_the_first_epoch_of_a_task() -> None:
 
 def test_puridiver_brings_its_head() -> None:
     stream = tiny_stream()
-    learner = tiny_learner(replace(PURIDIVER, consolidation=PuriDivER(epochs=1)), stream, epochs=2)
+    learner = tiny_learner(
+        replace(PURIDIVER, consolidation=PuriDivER(epochs=1, warmup=0)), stream, epochs=2
+    )
     assert isinstance(learner.net.head, NormedHead)
     assert learner.net.head.weight.shape == (6, 32)
     for task in stream.tasks:

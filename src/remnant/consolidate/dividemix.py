@@ -33,6 +33,7 @@ class DivideMix(Consolidation):
         rules = {
             "lambda_u >= 0": self.lambda_u >= 0,
             "warmup >= 0": self.warmup >= 0,
+            f"epochs > warmup ({self.warmup})": self.epochs > self.warmup,
             "ramp >= 1": self.ramp >= 1,
             "temperature > 0": self.temperature > 0,
             "mixup > 0": self.mixup > 0,

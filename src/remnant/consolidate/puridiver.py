@@ -30,7 +30,11 @@ class PuriDivER(Consolidation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rules = {"warmup >= 0": self.warmup >= 0, "cutmix in [0, 1]": 0 <= self.cutmix <= 1}
+        rules = {
+            "warmup >= 0": self.warmup >= 0,
+            f"epochs > warmup ({self.warmup})": self.epochs > self.warmup,
+            "cutmix in [0, 1]": 0 <= self.cutmix <= 1,
+        }
         expect(rules, self)
 
     def divide(self, bench: Bench, epoch: int) -> Division | None:
