@@ -1,6 +1,10 @@
+import math
+from dataclasses import dataclass
+from typing import Any
+
 import pytest
 
-from remnant.component import as_table, build, describe, literal, name_of, short
+from remnant.component import as_table, build, describe, expect, literal, name_of, short
 from remnant.insertion import INSERTIONS, LowestLoss
 from remnant.noise import NOISES, FromFile, Symmetric
 from remnant.registry import REGISTRIES
@@ -52,6 +56,33 @@ def test_a_setting_of_the_wrong_type_is_refused(value: object) -> None:
 def test_a_value_for_a_component_without_settings_is_refused() -> None:
     with pytest.raises(ValueError, match="it has no settings"):
         build("schedule", SCHEDULES, as_table(SCHEDULES, "always:3"))
+
+
+@dataclass(frozen=True)
+class Rated:
+    rate: float = 0.5
+    share: float = 0.5
+    count: int = 1
+    name: str = "inf"
+
+    def __post_init__(self) -> None:
+        expect({"share in [0, 1]": 0 <= self.share <= 1, "count >= 1": self.count >= 1}, self)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"rate": math.inf}, "expected rate to be finite, got inf"),
+        (
+            {"rate": math.nan, "count": 0},
+            "expected count >= 1, got 0; expected rate to be finite, got nan",
+        ),
+        ({"share": math.nan}, r"expected share in \[0, 1\], got nan"),  # once is enough
+    ],
+)
+def test_what_breaks_a_rule_or_is_not_finite_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{words}$"):
+        Rated(**given)
 
 
 @pytest.mark.parametrize(

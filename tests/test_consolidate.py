@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from remnant.augment import Pasted, View, beta
+from remnant.component import build, settings
 from remnant.consolidate import (
+    CONSOLIDATIONS,
     BufferFit,
     Consolidation,
     CoTeaching,
@@ -400,6 +402,16 @@ def test_each_kind_refuses_its_own_nonsense(
 ) -> None:
     with pytest.raises(ValueError, match=f"expected {next(iter(settings))}"):
         kind(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize("name", CONSOLIDATIONS)
+def test_no_setting_may_be_infinite(name: str, value: float) -> None:
+    numbers = {k: v for k, v in settings(CONSOLIDATIONS[name]).items() if isinstance(v, float)}
+    assert bool(numbers) == (name != "none")
+    for key in numbers:
+        with pytest.raises(ValueError, match=f"expected {key} .*, got {value}"):
+            build("consolidation", CONSOLIDATIONS, {"name": name, key: value})
 
 
 @pytest.mark.parametrize("kind", [DivideMix, PuriDivER])

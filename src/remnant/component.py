@@ -5,6 +5,7 @@ setting lives in the component that uses it, and so does its check.
 """
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -45,13 +46,16 @@ def is_same_but_tuned(a: T, b: T) -> bool:
     return not off and bool(dataclasses.replace(a, **like_b) == b)  # type: ignore[type-var]
 
 
-def expect(rules: dict[str, bool], settings: object) -> None:
-    """Refuse settings that break a rule, which begins with the setting's name."""
-    wrong = [
-        f"expected {rule}, got {getattr(settings, rule.split()[0])}" for rule in rules if not rules[rule]
-    ]
+def expect(rules: dict[str, bool], component: object) -> None:
+    """Refuse settings that break a rule, which begins with the setting's name, or are not finite."""
+    wrong = [rule for rule in rules if not rules[rule]]
+    named = {rule.split()[0] for rule in wrong}
+    numbers = {name: value for name, value in settings(component).items() if isinstance(value, float)}
+    endless = [name for name, value in numbers.items() if not math.isfinite(value)]
+    wrong += [f"{name} to be finite" for name in endless if name not in named]
     if wrong:
-        raise ValueError("; ".join(wrong))
+        got = [f"expected {rule}, got {getattr(component, rule.split()[0])}" for rule in wrong]
+        raise ValueError("; ".join(got))
 
 
 def name_of(registry: Mapping[str, T], component: T) -> str:
