@@ -130,3 +130,12 @@ def test_shares_follow_the_beta_distribution(parameter: float) -> None:
 
     drawn = beta(parameter, 4000, rng()).numpy()
     assert kstest(drawn, distribution(parameter, parameter).cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 5), (4, 6, 6), (4, 3, 8, 6, 2)])
+def test_cutmix_needs_images_unless_it_never_pastes(shape: tuple[int, ...]) -> None:
+    x = torch.rand(shape)
+    for seed in range(10):  # whatever the coin says
+        with pytest.raises(ValueError, match=r"expects images \(B, K, H, W\), got the shape \(4"):
+            cutmix(x, 0.5, rng(seed))
+        assert torch.equal(cutmix(x, 0.0, rng(seed)).x, x)

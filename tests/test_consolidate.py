@@ -128,6 +128,17 @@ def test_the_penalty_is_zero_only_for_a_uniform_mean_over_the_classes_seen() -> 
     assert float(uniformity(torch.zeros(2, 3), seen)) == pytest.approx(math.log(1.5), abs=1e-6)
 
 
+@given(st.integers(0, 10**6), st.integers(1, 12))
+def test_the_penalty_is_its_twin_to_the_last_digits(seed: int, rows: int) -> None:
+    rng = torch.Generator().manual_seed(seed)
+    logits = torch.randn(rows, 5, generator=rng, dtype=torch.float64)
+    seen = torch.tensor([True, False, True, True, False])
+    mean = np.mean([reference.softmax(row) for row in logits.numpy()], axis=0)
+    expected = reference.uniform_penalty(mean.tolist(), seen.tolist())
+    assert float(uniformity(logits, seen)) == pytest.approx(expected, abs=1e-12)
+    assert uniformity(logits.float(), seen).dtype == torch.float32
+
+
 def test_the_remembered_share_by_hand() -> None:
     kept = [CoTeaching(forget_rate=0.4).kept(100, epoch, 0.0) for epoch in (0, 1, 9, 10, 11)]
     assert kept == [100, 96, 64, 60, 60]

@@ -95,13 +95,18 @@ def cutmix(x: Tensor, probability: float, rng: torch.Generator) -> Pasted:
     """Paste one rectangle of other images of the batch into each, with this probability (CutMix).
 
     It covers a share of the image drawn uniformly, around a uniform centre, cut off at the border. Four
-    uniforms and a permutation are drawn, whether they are used or not.
+    uniforms and a permutation are drawn, whether they are used or not. Inputs (B, K, H, W) have
+    rectangles; others are for probability 0 only.
     """
-    height, width = x.shape[-2:]
+    if probability and x.dim() != 4:
+        raise ValueError(
+            f"CutMix expects images (B, K, H, W), got the shape {tuple(x.shape)}; set cutmix to 0"
+        )
     chance, own, down, right = torch.rand(4, generator=rng).tolist()
     other = torch.randperm(len(x), generator=rng)
     if chance >= probability:
         return Pasted(x, other, 1.0)
+    height, width = x.shape[2:]
     top, bottom = _stretch(down, height, own)
     left, right_end = _stretch(right, width, own)
     mixed = x.clone()

@@ -3,6 +3,7 @@
 B rows, C classes.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -44,8 +45,8 @@ def squared_error(logits: Tensor, target: Tensor) -> Tensor:
 
 def uniformity(logits: Tensor, seen: Tensor) -> Tensor:
     """Return KL(uniform over the classes seen || mean prediction): 0 if, and only if, they agree."""
-    mean = logits.log_softmax(1)[:, seen].logsumexp(0) - torch.tensor(float(len(logits))).log()
-    return -(mean.mean() + torch.tensor(float(seen.sum())).log())
+    mean = logits.log_softmax(1)[:, seen].logsumexp(0) - math.log(len(logits))
+    return -(mean.mean() + math.log(int(seen.sum())))
 
 
 class Mixed(NamedTuple):
