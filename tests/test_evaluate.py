@@ -9,7 +9,7 @@ from torch import Tensor
 
 from remnant import evaluate
 from remnant.memory import Memory
-from remnant.protocol import Event
+from remnant.protocol import Division, Event
 from remnant.stream import Stream, Task
 
 
@@ -94,6 +94,25 @@ def test_balance_is_over_the_classes_seen_so_far() -> None:
     assert evaluate.memory_report(memory, stream, task=0)["balance"] == pytest.approx(1)
     later = evaluate.memory_report(memory, stream, task=2)["balance"]
     assert later == pytest.approx(math.log(2) / math.log(6))
+
+
+def test_a_division_is_reported_against_the_truth() -> None:
+    stream = tiny_stream(noise=0.5)
+    right = torch.nonzero(stream.truth == stream.observed).flatten()[:6].tolist()
+    wrong = torch.nonzero(stream.truth != stream.observed).flatten()[:3].tolist()
+    memory = stored(stream, right + wrong, [0] * 9)
+    # Trusted: four of the six right ones, and one of the three wrong ones; 1/2 is not trusted.
+    first = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5, 0.1, 0.9, 0.2, 0.0])
+    division = Division(torch.stack([first, torch.ones(9)]), ("", "losses too equal"))
+    report, plain = evaluate.division_report(division, memory, stream)
+    assert report == {
+        "trusted": 5,
+        "precision": pytest.approx(80),
+        "recall": pytest.approx(100 * 4 / 6),
+        "noisy_precision": pytest.approx(50),
+        "noisy_recall": pytest.approx(100 * 2 / 3),
+    }
+    assert plain == {"plain": "losses too equal"}
 
 
 def test_separation_is_perfect_for_a_learner_that_knows_the_truth() -> None:

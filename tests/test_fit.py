@@ -18,7 +18,7 @@ from remnant.experiment import make_the_learner, make_the_stream
 from remnant.learner import ReplayLearner
 from remnant.methods import AER_ABS, DER, ER, GDUMB, METHODS, Method
 from remnant.protocol import Division, EpochDone, Event, StepDone
-from remnant.schedule import Phase
+from remnant.schedule import Alternate, Phase
 from remnant.sgd import momentum_of
 from remnant.stream import Stream
 
@@ -104,6 +104,32 @@ def test_training_goes_on_from_the_consolidated_weights() -> None:
             break
         now = dict(learner.net.named_parameters())
         assert all(torch.equal(now[name], after[name]) for name in after)
+
+
+@pytest.mark.parametrize("name", ["buffer-fit", "mixmatch", "coteaching"])
+def test_forgetting_after_a_consolidation_is_undone_to_its_weights(name: str) -> None:
+    at_start: list[dict[str, Tensor]] = []  # of each epoch
+
+    def alternate(epoch: int, epochs: int) -> Phase:
+        at_start.append(weights(learner))
+        return Alternate()(epoch, epochs)
+
+    stream = tiny_stream()
+    method = replace(with_fit(SHORT[name], AER_ABS), schedule=alternate)
+    learner = tiny_learner(method, stream, epochs=4, momentum=0.9)
+    moments = {}
+    for task in stream.tasks[:2]:
+        for event in learner.learn(task):
+            moments[event.task, event.epoch, event.phase] = weights(learner)
+    consolidated = moments[0, SHORT[name].epochs - 1, Phase.CONSOLIDATE]
+    assert not same(consolidated, moments[0, 3, Phase.LEARN])
+    forgotten = moments[1, 0, Phase.FORGET]
+    assert not any(
+        torch.equal(forgotten[key], value) for key, value in consolidated.items() if value.numel() > 1
+    )
+    before, after = at_start[4:6]  # the first forgetting epoch of the second task
+    assert same(before, consolidated)
+    assert same(after, consolidated)
 
 
 def test_a_network_from_scratch_is_tested_and_leaves_the_stream_alone() -> None:

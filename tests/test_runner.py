@@ -17,7 +17,7 @@ from remnant import checkpoint
 from remnant.config import resolve
 from remnant.data.source import Arrays, Dataset
 from remnant.errors import Interrupted, RemnantError
-from remnant.progress import Quiet
+from remnant.progress import Quiet, Speed
 from remnant.protocol import StepDone
 from remnant.runner import Options, run
 
@@ -155,6 +155,37 @@ def test_a_stopped_run_goes_on_to_the_same_end(
     folder = run(config, Options(out=tmp_path / "cut"), going_on)
     assert f"going on after step {steps}" in going_on.notes[0]
     assert_identical(whole, folder)
+
+
+class Clocked(StopAt):
+    """Every step takes a second, and the time left is noted."""
+
+    def begin(self, ahead: Any) -> None:  # noqa: ANN401
+        self.now, self.said = 0.0, list[str]()
+        self.speed = Speed(ahead, lambda: self.now)
+
+    def step(self, event: StepDone, purity: float | None) -> None:
+        self.now += 1
+        self.speed.add(event)
+        self.said.append(self.speed.left)
+        super().step(event, purity)
+
+
+@pytest.mark.parametrize("steps", [5, 17, 20, 30])
+def test_a_run_that_goes_on_knows_how_much_is_left(tmp_path: Path, steps: int) -> None:
+    fit = {"name": "buffer-fit", "epochs": 3, "batch": 16}
+    config = tiny_config(method="aer-abs", tasks=2, epochs=2, consolidation=fit)
+    whole, first, second = Clocked(0), Clocked(steps), Clocked(0)
+    folder = run(config, Options(out=tmp_path / "whole"), whole)
+    assert whole.said == [f"{left} s" for left in reversed(range(len(whole.said)))]
+    with pytest.raises(Interrupted):
+        run(config, Options(out=tmp_path / "cut"), first)
+    cut = run(config, Options(out=tmp_path / "cut"), second)
+    assert first.said + second.said == whole.said
+    ends = [checkpoint.generations(path / "checkpoint")[0].read_bytes() for path in (folder, cut)]
+    planned, again = (checkpoint.unpack(end)["history"]["planned"] for end in ends)
+    assert again == pytest.approx(planned)
+    assert sum(planned.values()) == pytest.approx(len(whole.said))
 
 
 def test_a_run_stopped_again_and_again_ends_the_same(run_in: RunIn, tmp_path: Path) -> None:
@@ -420,10 +451,12 @@ def test_gdumb_has_a_whole_accuracy_matrix_and_so_forgetting(run_in: RunIn) -> N
     assert found["method"] == "gdumb"
     assert [sum(value is not None for value in row) for row in found["accuracy"]] == [1, 2, 3, 4, 5]
     assert isinstance(found["ff"], float)
-    (first, *_) = lines_of(folder, "epoch")
-    assert first["phase"] == "write"
-    assert first["loss"] is None
-    assert first["separation"] is None
+    lines = lines_of(folder, "epoch")
+    assert len(lines) == 5
+    for line in lines:
+        assert line["phase"] == "write"
+        assert line["loss"] is None
+        assert line["separation"] is None  # nothing was trained, though rows of past tasks are stored
 
 
 def test_the_time_of_consolidation_is_told_apart(run_in: RunIn) -> None:
