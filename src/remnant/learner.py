@@ -97,7 +97,7 @@ class ReplayLearner:
             if phase:
                 yield from self._epoch(task, phase)
             self._end_epoch(phase)
-        if self.fit is not None:
+        if self.fit is not None and len(self.memory) > 1:  # BatchNorm needs two rows
             self.is_consolidated = True
             yield from self.fit.run(task.number)
 
