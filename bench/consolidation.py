@@ -26,7 +26,7 @@ from remnant.consolidate import Fit
 from remnant.data import DATA
 from remnant.data.source import arrays
 from remnant.estimate import fill
-from remnant.experiment import make_the_learner
+from remnant.experiment import make_the_replay_learner
 from remnant.process import compute
 from remnant.protocol import EpochDone
 from remnant.sgd import new_sgd
@@ -55,7 +55,7 @@ def made_stream(rows: int) -> Stream:
 def fit_of(method: str, width: int, rows: int) -> Fit:
     stream = made_stream(rows)
     settings = {"data": "cifar10", "net": f"resnet18:{width}", "channels_last": True, "buffer": rows}
-    learner = make_the_learner(resolve(settings | {"method": method, "tasks": 1}), stream)
+    learner = make_the_replay_learner(resolve(settings | {"method": method, "tasks": 1}), stream)
     fill(learner.memory, stream.tasks[0], 10)
     learner.seen.fill_(True)
     assert learner.fit is not None

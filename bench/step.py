@@ -23,7 +23,7 @@ from remnant.config import resolve
 from remnant.data import DATA
 from remnant.data.source import arrays
 from remnant.estimate import Only, fill
-from remnant.experiment import make_the_learner
+from remnant.experiment import make_the_replay_learner
 from remnant.learner import ReplayLearner
 from remnant.nets import NETS, build
 from remnant.process import compute
@@ -60,7 +60,7 @@ def bare_step(memory_format: torch.memory_format, passes: int = 1) -> Callable[[
 def learner_in(phase: Phase, stream: Stream) -> ReplayLearner:
     """The paper's method with a full memory, so late that no candidate is accepted."""
     settings = {"data": "cifar10", "net": "resnet18:64", "channels_last": True, "buffer": CAPACITY}
-    learner = make_the_learner(resolve(settings | {"lr": 0.03, "epochs": 10_000}), stream)
+    learner = make_the_replay_learner(resolve(settings | {"lr": 0.03, "epochs": 10_000}), stream)
     learner.method = replace(learner.method, schedule=Only(phase))
     fill(learner.memory, stream.tasks[0], 10)
     learner.memory.candidates = 1 << 50
