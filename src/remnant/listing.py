@@ -1,6 +1,6 @@
 """What the verb `list` shows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from inspect import isfunction
 
 from rich.console import Console
@@ -50,7 +50,13 @@ def rows(what: str) -> Rows:
     if what == "settings":
         return settings()
     registry = REGISTRIES[what.removesuffix("s")]
-    return ((component.short(registry, value), first_line(value)) for value in registry.values())
+    return ((example(registry, name), first_line(value)) for name, value in registry.items())
+
+
+def example(registry: Mapping[str, object], name: str) -> str:
+    """Return a choice as it may be written: with its first setting, where that says something."""
+    first = next(iter(component.settings(registry[name]).values()), 0)
+    return component.short(registry, registry[name]) if first else name
 
 
 def show(what: str) -> None:

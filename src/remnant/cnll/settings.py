@@ -14,7 +14,7 @@ BUFFERS = ("clean_store", "noisy_store", "clean", "noisy", "delay")  # first, wh
 
 @dataclass(frozen=True, kw_only=True)
 class Cnll:
-    """Sizes of the five buffers, how their rows are divided, and how long and fast they are learned."""
+    """Five buffers: rows wait, are judged clean or noisy, and teach with their labels or without."""
 
     delay: int = 0  # rows that wait to be judged; 0: as many as `buffer`, in all five
     clean: int = 0  # rows judged clean; the network is fine-tuned when there are so many
