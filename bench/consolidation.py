@@ -59,7 +59,7 @@ def fit_of(method: str, width: int, rows: int) -> Fit:
     fill(learner.memory, stream.tasks[0], 10)
     learner.seen.fill_(True)
     assert learner.fit is not None
-    learner.fit.task, learner.fit.epoch = 0, learner.fit.how.epochs // 2  # after any warm-up
+    learner.fit.task, learner.fit.epoch = 0, learner.fit.how.epochs - 1  # after any warm-up
     return learner.fit
 
 
