@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -93,6 +94,7 @@ def test_list_shows_everything_there_is(tmp_path: Path) -> None:
 
 def test_list_settings_names_the_settings_of_components(tmp_path: Path) -> None:
     out = remnant("list", "settings", cwd=tmp_path).stdout
+    assert re.search(r"insertion\.alpha = 0\.75 +lowest-loss: share of", out)
     for words in ("insertion.alpha = 0.75", "schedule.period = 2", "scoring.refresh_every", "seed = 0"):
         assert words in out
 

@@ -274,3 +274,33 @@ def test_aer_abs_with_mixmatch_by_hand_is_called_custom_but_is_the_same_method()
 )
 def test_a_consolidation_that_cannot_be_is_refused(settings: dict[str, Any], words: str) -> None:
     assert words in problems(**settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "label"),
+    [
+        ({"method": "er", "consolidation": "dividemix"}, "er+dividemix"),
+        ({"method": "aer-abs", "replacement": "reservoir"}, "aer"),
+        ({"method": "er+dividemix", "consolidation": {"lambda_u": 5.0}}, "er+dividemix"),
+        ({"method": "er+dividemix", "consolidation": {"lambda_u": 0.0}}, "er+dividemix-custom"),
+        ({"method": "er+coteaching", "consolidation": {"forget_rate": 0.0}}, "er+coteaching-custom"),
+        ({"method": "joint", "schedule": "always"}, "joint-custom"),
+        ({"method": "finetune"}, "finetune"),
+    ],
+)
+def test_a_run_is_called_what_its_choices_make(given: dict[str, Any], label: str) -> None:
+    assert resolve(given).label == label
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"consolidation": "dividemix"}, "no trained network to go on with"),
+        ({"insertion": "lowest-loss"}, "insertion: rows are judged by the network"),
+        ({"replacement": "abs"}, "replacement: rows are judged by the network"),
+    ],
+)
+def test_a_method_that_never_trains_on_the_stream_cannot_use_its_network(
+    given: dict[str, Any], message: str
+) -> None:
+    assert message in problems(method="gdumb", **given)

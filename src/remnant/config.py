@@ -95,7 +95,8 @@ class Config(BaseModel):
     @property
     def label(self) -> str:
         """Return the name of the method that the choices make, or the one they were changed from."""
-        others = [name for name in METHODS if name != "joint"]  # that one is made by the stream
+        # All tasks at once is no choice: a changed joint is no other method, and no other is joint.
+        others = [name for name in METHODS if "joint" not in (name, self.method)]
         for name in (self.method, *others):
             if self.the_method().is_same_but_tuned(METHODS[name]):
                 return name

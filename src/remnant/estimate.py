@@ -105,14 +105,14 @@ def estimate(config: Config, stream: Stream, steps: int = 6) -> Estimate:
     method, rows = config.the_method(), [len(task) for task in stream.tasks]
     plan = method.plan(rows, config.epochs, config.batch, config.buffer)
     if isinstance(config.learner, Replay):
-        seconds = replay_seconds(config, stream, plan, steps)
+        seconds = replay_seconds(config, stream, steps)
     else:
         cost = seconds_of_each_work(config, stream)
         seconds = sum(work.steps * cost.get(name, 0.0) for name, work in plan.items())
     return Estimate(plan, seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def replay_seconds(config: Config, stream: Stream, plan: Plan, steps: int) -> float:
+def replay_seconds(config: Config, stream: Stream, steps: int) -> float:
     """Return what a method of the six choices takes."""
     planned = [phase for phase in phases(config.schedule, config.epochs) if phase]
     cost = {phase: seconds_per_step(config, stream, phase, steps) for phase in set(planned)}

@@ -1,7 +1,8 @@
 """What the verb `list` shows."""
 
+import inspect
+import re
 from collections.abc import Iterable, Mapping
-from inspect import isfunction
 
 from rich.console import Console
 from rich.table import Table
@@ -18,7 +19,7 @@ Rows = Iterable[tuple[str, str]]
 
 def first_line(thing: object) -> str:
     """Return the first line of the docstring of a component, or of the function it is made of."""
-    functions = [value for value in vars(thing).values() if isfunction(value)]
+    functions = [value for value in vars(thing).values() if inspect.isfunction(value)]
     described = functions[0] if functions else type(thing)
     return (described.__doc__ or "").strip().splitlines()[0]
 
@@ -32,11 +33,22 @@ def settings() -> Rows:
             continue
         chosen = "the method's" if name in OF_METHOD else repr(component.short(registry, field.default))
         yield f"{name} = {chosen}", f"{field.description}: {', '.join(registry)}"
-        owners: dict[str, list[str]] = {}
+        owners: dict[tuple[str, str], list[str]] = {}
         for choice, value in registry.items():
             for key, default in component.settings(value).items():
-                owners.setdefault(f"  {name}.{key} = {default!r}", []).append(choice)
-        yield from ((setting, f"of {', '.join(choices)}") for setting, choices in owners.items())
+                row = f"  {name}.{key} = {default!r}", meaning(value, key)
+                owners.setdefault(row, []).append(choice)
+        for (setting, text), choices in owners.items():
+            yield setting, f"{', '.join(choices)}: {text}" if text else ", ".join(choices)
+
+
+def meaning(thing: object, key: str) -> str:
+    """Return what the comment beside a setting says: there it is kept up to date."""
+    for kind in type(thing).__mro__[:-1]:
+        found = re.search(rf"^    {key}: [^#\n]*#\s*(.+)$", inspect.getsource(kind), re.MULTILINE)
+        if found:
+            return found[1]
+    return ""
 
 
 def rows(what: str) -> Rows:
