@@ -78,7 +78,7 @@ def others(memories: dict[str, Any]) -> list[tuple[str, str, str]]:
         return []
     return [
         (f"  {name}", "-" if found["mean_purity"] is None else f"{found['mean_purity']:.1f} %",
-         f"right; mean over all times that rows were sorted; {found['size']} rows at the end")
+         f"labels right on average; {found['size']} rows now")
         for name, found in memories.items()
     ]  # fmt: skip
 
@@ -99,7 +99,10 @@ def consolidation(found: dict[str, Any] | None) -> list[tuple[str, str, str]]:
 
 def files(folder: Path, result: dict[str, Any]) -> str:
     """Say where the files are."""
-    kept = "".join(f"\n    {name + '.safetensors':20s} what was kept" for name in result["memories"])
+    names = list(result["memories"])
+    kept = f"     {names[0]}.safetensors  what was kept" if len(names) == 1 else ""
+    if len(names) > 1:
+        kept = f"\n    *.safetensors   what was kept in {', '.join(names)}"
     return (
         f"  {folder}/\n"
         "    result.json     all numbers          metrics.jsonl       one line per epoch and task\n"
