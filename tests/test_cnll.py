@@ -32,7 +32,7 @@ from remnant.stream import Batch, Stream, make_stream
 SIZES: dict[str, Any] = {"delay": 9, "clean": 6, "noisy": 5, "clean_store": 6, "noisy_store": 5}
 SHORT = Cnll(
     **SIZES, clean_kept=2, noisy_kept=3, batch=4, warmup_epochs=2, finetune_epochs=3,
-    warmup_lr=0.02, warmup_lr_end=0.01, warmup_span=4, quiet=1, ramp=2,
+    warmup_lr=0.02, quiet=1, ramp=2,
 )  # fmt: skip
 KINDS = {
     "plain": SHORT,
@@ -459,7 +459,7 @@ def test_clean_rows_are_purer_than_the_stream_and_noisy_ones_less_pure() -> None
     stream = tiny_stream(noise=0.3)
     settings = replace(
         SHORT, delay=24, clean=24, noisy=24, unlimited=True, clean_kept=24, noisy_kept=24,
-        batch=8, warmup_epochs=20, warmup_lr=0.05,
+        batch=8, warmup_epochs=20, warmup_lr=0.02,
     )  # fmt: skip
     learner = learned(stream, settings, epochs=1)
     right = (stream.truth == stream.observed).double().mean()
@@ -586,7 +586,7 @@ def test_the_warm_up_keeps_its_own_rate_and_every_lesson_begins_at_rest() -> Non
     for event in lessons(every_event(learner, stream)):
         (group,) = learner.optimizer.param_groups
         is_warm_up = learner.lesson == "warm-up"
-        rate = settings.warmup_rate(event.epoch) if is_warm_up else settings.finetune_lr
+        rate = settings.warmup_lr if is_warm_up else settings.finetune_lr
         assert group["lr"] == rate
         met.add((learner.lesson, event.epoch))
         if (event.epoch, event.step) == (0, 1):

@@ -35,7 +35,7 @@ class Lesson:
 
     name: str
     epochs: int
-    rate: Callable[[int], float]  # epoch -> learning rate
+    lr: float
     rows: int  # to go through in an epoch
     others: int  # unlabelled rows, gone through beside them
     loss: Callable[[Tensor, Tensor, float], Tensor]  # (rows, others, epochs so far) -> a scalar
@@ -141,7 +141,7 @@ class CnllLearner:
             return warm_up_loss(self.net, x, onehot, settings.confidence_penalty)
 
         return Lesson(
-            WARM_UP, settings.warmup_epochs, settings.warmup_rate, len(waiting), others=0, loss=loss
+            WARM_UP, settings.warmup_epochs, settings.warmup_lr, len(waiting), others=0, loss=loss
         )
 
     def _fine_tuning(self) -> Lesson:
@@ -155,7 +155,7 @@ class CnllLearner:
             return parts.supervised + parts.unsupervised
 
         return Lesson(
-            FINE_TUNING, settings.finetune_epochs, lambda epoch: settings.finetune_lr,
+            FINE_TUNING, settings.finetune_epochs, settings.finetune_lr,
             len(labelled), len(unlabelled), loss,
         )  # fmt: skip
 
@@ -187,7 +187,7 @@ class CnllLearner:
             parts = zip(even_batches(self.rows, batch), self.others.tensor_split(steps), strict=True)
             for rows, others in list(parts)[self.lesson_step :]:
                 epochs = self.lesson_epoch + self.lesson_step / steps
-                set_rate(self.optimizer, lesson.rate(self.lesson_epoch))
+                set_rate(self.optimizer, lesson.lr)
                 loss = self._descend(lesson.loss(rows, others, epochs))
                 self.lesson_step += 1
                 yield StepDone(

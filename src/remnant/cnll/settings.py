@@ -29,9 +29,7 @@ class Cnll:
     momentum: float = 0.9
     weight_decay: float = 5e-4
     warmup_epochs: int = tuned(5)  # on each delay
-    warmup_lr: float = tuned(5e-4)
-    warmup_lr_end: float = tuned(2e-4)  # of a cosine
-    warmup_span: int = 240  # epochs that this cosine would take
+    warmup_lr: float = tuned(0.025)  # much smaller, and one class may be clean and the other noisy
     confidence_penalty: bool = tuned(False)  # in the warm-up; for asymmetric noise
     finetune_epochs: int = tuned(10)
     finetune_lr: float = tuned(0.025)
@@ -44,7 +42,7 @@ class Cnll:
     def __post_init__(self) -> None:
         least: dict[str, float] = dict.fromkeys(BUFFERS, 0)
         least |= {"clean_kept": 0, "noisy_kept": 0, "warmup_epochs": 0, "finetune_epochs": 1, "quiet": 0}
-        least |= {"warmup_span": 1, "ramp": 1, "lambda_u": 0, "weight_decay": 0, "warmup_lr_end": 0}
+        least |= {"ramp": 1, "lambda_u": 0, "weight_decay": 0}
         least |= {"batch": 3}  # so that no batch has one row: BatchNorm needs two
         rules = {f"{name} >= {value}": getattr(self, name) >= value for name, value in least.items()}
         positive = ("warmup_lr", "finetune_lr", "temperature", "mixup")
@@ -84,16 +82,6 @@ class Cnll:
     def rate_of(self, work: str) -> str:
         """Return the setting that says how fast a kind of work learns."""
         return "warmup_lr" if work == WARM_UP else "finetune_lr"
-
-    def warmup_rate(self, epoch: int) -> float:
-        """Return the rate of a warm-up, which begins anew with each delay: a cosine, then its end.
-
-        >>> [round(Cnll().warmup_rate(epoch), 6) for epoch in (0, 120, 240, 500)]
-        [0.0005, 0.00035, 0.0002, 0.0002]
-        """
-        done = min(1.0, epoch / self.warmup_span)
-        height = (1 + math.cos(math.pi * done)) / 2
-        return self.warmup_lr_end + (self.warmup_lr - self.warmup_lr_end) * height
 
     def weight(self, epoch: float) -> float:
         """Return lambda_u after so many epochs of fine-tuning, and parts of one.
