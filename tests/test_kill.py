@@ -182,6 +182,9 @@ main()
         ("der++-aer-abs", "epochs=10"),
         ("aer-abs+consolidation", "epochs=2 consolidation.epochs=63"),
         ("gdumb+dividemix", "consolidation.epochs=31"),
+        ("puridiver", "epochs=2 consolidation.epochs=31"),
+        ("spr", "epochs=2 learner.expert_steps=20 learner.base_steps=20 learner.finetune_epochs=10"),
+        ("cnll", "epochs=1"),
     ],
 )
 def test_ten_sigkills_of_the_command_line_each_continued_to_the_same_end(
