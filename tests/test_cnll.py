@@ -17,14 +17,13 @@ from torch import Tensor, nn
 
 from remnant import checkpoint
 from remnant.cnll import Cnll, CnllLearner
-from remnant.cnll.buffers import offer, roomy
 from remnant.cnll.learner import rounds
 from remnant.cnll.purify import disagreement, divergence, split
 from remnant.cnll.semi import Looks, TwoHeads, Views, fine_tuning_loss, warm_up_loss
 from remnant.evaluate import is_clean
 from remnant.memory import Memory
 from remnant.nets import Small, build
-from remnant.protocol import EpochDone, Event, Learner, StepDone
+from remnant.protocol import EpochDone, Event, Learner, Sorted, StepDone
 from remnant.rng import Generators, derive
 from remnant.schedule import Phase
 from remnant.stream import Batch, Stream, make_stream
@@ -409,14 +408,22 @@ def assert_same_weights(a: CnllLearner, b: CnllLearner) -> None:
 
 
 def test_a_row_counts_as_what_it_was_last_judged_to_be() -> None:
-    learner = cnll(tiny_stream(), replace(SHORT, clean_store=9, noisy_store=9))
-    held = {"clean": [1, 2], "noisy": [3, 4], "clean_store": [1, 3, 5, 6], "noisy_store": [2, 4, 6, 7]}
-    for name, numbers in held.items():
-        rows = Batch(torch.zeros(len(numbers), 1, 6, 6, dtype=torch.uint8), *[torch.tensor(numbers)] * 2)
-        offer(learner.buffers[name], rows, 0, learner.rng.memory)
-    labelled, unlabelled = learner.pools()
-    assert ids(labelled) == {1, 2, 5}
-    assert ids(unlabelled) == {3, 4, 6, 7}
+    stream = tiny_stream()
+    learner = cnll(stream, replace(KINDS["growing"], clean=100, noisy=100), epochs=4)
+    last: dict[int, str] = {}
+    changed = 0
+    for event in every_event(learner, stream):
+        if isinstance(event, Sorted):
+            for name in ("clean", "noisy"):
+                judged = ids(learner.buffers[name]) & ids(learner.buffers["delay"])
+                changed += sum(last.get(id, name) != name for id in judged)
+                last |= dict.fromkeys(judged, name)
+            for name in ("clean", "noisy"):
+                assert {last[id] for id in ids(learner.buffers[f"{name}_store"])} <= {name}
+        labelled, unlabelled = learner.pools()
+        assert not ids(labelled) & ids(unlabelled)
+        assert len(labelled) == len(ids(labelled))
+    assert changed > 5
 
 
 def test_a_store_without_a_size_keeps_every_row_it_is_offered() -> None:
@@ -431,20 +438,6 @@ def test_a_store_without_a_size_keeps_every_row_it_is_offered() -> None:
             tasks = learner.buffers["clean_store"].task[: len(held)]
             assert tasks.unique().tolist() == list(range(event.task + 1))
     assert len(offered) > SIZES["clean_store"]
-
-
-def test_a_larger_memory_holds_the_same_rows() -> None:
-    rng = torch.Generator().manual_seed(0)
-    rows = Batch(torch.arange(4.0).to(torch.uint8)[:, None], torch.arange(4), torch.arange(4) + 7)
-    memory = Memory(4, (1,))
-    offer(memory, rows, 3, rng)
-    assert roomy(memory, 0) is memory
-    larger = roomy(memory, 1)
-    assert (larger.capacity, len(larger), larger.candidates) == (8, 4, 4)
-    for name in ("x", "y", "id", "task"):
-        assert torch.equal(getattr(larger, name)[:4], getattr(memory, name))
-    offer(larger, Batch(rows.x, rows.y, rows.id + 2), 4, rng)
-    assert larger.rows().id.tolist() == [7, 8, 9, 10, 11, 12]  # none of them twice
 
 
 def test_rounds_are_even() -> None:

@@ -92,7 +92,7 @@ def test_a_delay_is_as_pure_as_the_stream(run_in: RunIn) -> None:
     [("aer-abs", 500), ("puridiver", 500), ("spr", 1000), ("cnll", 2500), ("cnll.unlimited", None)],
 )
 def test_what_a_method_is_granted_with_the_buffer_of_the_paper(method: str, budget: int | None) -> None:
-    assert resolve({"method": method, "buffer": 500}).the_method().budget(500) == budget
+    assert resolve({"method": method, "buffer": 500}).learner.budget(500) == budget
 
 
 def test_a_method_that_holds_more_than_it_is_granted_is_stopped(
@@ -122,7 +122,7 @@ def test_the_peak_of_all_memories_is_recorded(run_in: RunIn) -> None:
         ({"method": "spr", "learner.purified": 101}, "granted 200; make one of them smaller"),
         ({"method": "spr", "objective": "asymmetric"}, "objective: spr makes no such choice"),
         ({"method": "spr", "buffer": 1}, "buffer: spr needs at least 2 rows, got 1"),
-        ({"method": "er-ace", "learner": "cnll"}, "if you meant cnll, say method = cnll"),
+        ({"method": "er-ace", "learner": "cnll"}, "say method = cnll, if you meant that"),
         ({"method": "spr", "learner.expert_steps": 0}, "expected expert_steps >= 1, got 0"),
         ({"method": "aer-abs", "learner.delay": 3}, "replay has no setting 'delay'"),
     ],

@@ -76,3 +76,35 @@ def test_a_saved_memory_goes_on_with_the_same_rows_and_counts() -> None:
     other.load_state_dict(memory.state_dict())
     assert other.rows().id.tolist() == [1, 2]
     assert (other.candidates, other.clock, len(other)) == (17, 4, 2)
+
+
+def test_rows_taken_out_leave_no_gap() -> None:
+    memory = Memory(5, (1,), logits=2)
+    put(memory, [0, 1, 2, 3], [11, 12, 13, 14], task=1)
+    memory.drop(torch.tensor([12, 14, 99]))
+    assert memory.rows().id.tolist() == [11, 13]
+    assert memory.x[:2].flatten().tolist() == [11, 13]
+    assert memory.logits[:2].tolist() == [[0, 1], [4, 5]]
+    put(memory, [2], [15])
+    assert memory.rows().id.tolist() == [11, 13, 15]
+
+
+def test_a_memory_that_grows_holds_the_same_rows() -> None:
+    memory = Memory(2, (1,), logits=2)
+    put(memory, [0, 1], [11, 12])
+    memory.candidates = 7
+    memory.make_room(0)
+    assert memory.capacity == 2
+    memory.make_room(1)
+    assert (memory.capacity, len(memory), memory.candidates) == (4, 2, 7)
+    put(memory, [2], [13])
+    assert memory.rows().id.tolist() == [11, 12, 13]
+    memory.make_room(9)
+    assert memory.capacity >= 12
+
+
+def test_what_is_not_known_of_a_row_is_nan() -> None:
+    memory = Memory(2, (1,), logits=2)
+    memory.put(torch.tensor([0]), rows([5]), 0)
+    assert memory.loss[0].isnan()
+    assert memory.logits[0].isnan().all()

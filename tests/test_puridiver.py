@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from remnant.augment import View
 from remnant.consolidate import PuriDivER
 from remnant.consolidate.choice import Bench, Part
-from remnant.consolidate.puridiver import CERTAIN
+from remnant.consolidate.puridiver import LOPSIDED
 from remnant.methods import PURIDIVER, PURIDIVER_ME
 from remnant.nets import NormedHead
 from remnant.protocol import Division, StepDone
@@ -79,6 +79,19 @@ def test_a_sure_network_mends_labels_and_an_unsure_one_leaves_them_out() -> None
     assert division.relabel.tolist() == [False] * 20 + [True] * 10 + [False] * 10
 
 
+def test_a_group_of_two_is_too_small() -> None:
+    bench = bench_of(40, nets=1)
+    y, logits = bench.memory.y, torch.zeros(40, 4, dtype=torch.float64)
+    logits[torch.arange(20), y[:20]] = torch.linspace(6, 7, 20).double()
+    logits[torch.arange(20, 40), (y[20:] + 1) % 4] = torch.linspace(6, 7, 20).double()
+    logits[38:, :] = logits[38:, :].roll(1, 1) + logits[38:, :]  # two are torn
+    logits[torch.arange(38, 40), y[38:]] = 0
+    how, view = PuriDivER(warmup=0), Numbered((0.0,), (1.0,))
+    division = how.divide(replace(bench, nets=(Answers(logits),), view=view), 0)
+    assert division is not None
+    assert division.plain == (LOPSIDED,)
+
+
 class Numbered(View):
     """Shows row i as the number i."""
 
@@ -105,7 +118,7 @@ def test_too_few_doubted_rows_are_a_reason_for_plain_cross_entropy() -> None:
     view = Numbered((0.0,), (1.0,))
     division = PuriDivER(warmup=0).divide(replace(bench, nets=(Answers(logits),), view=view), 0)
     assert division is not None
-    assert division.plain == (CERTAIN,)
+    assert division.plain == ("of the doubted rows: fewer than 3 rows",)
 
 
 def test_every_row_is_in_one_batch_and_groups_are_spread_evenly() -> None:

@@ -1,5 +1,6 @@
 """Self-purified replay: what is trained when, what is kept, and that it can be cut anywhere."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -124,30 +125,30 @@ def test_it_is_a_learner_with_two_memories() -> None:
     assert [memory.capacity for memory in learner.memories().values()] == [10, 20]
 
 
-def test_every_row_of_every_epoch_passes_the_delayed_memory() -> None:
+@pytest.mark.parametrize("delay", [5, 20, 24, 1000])
+def test_every_row_is_judged_once_in_every_epoch(delay: int, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = tiny_stream()
-    learner = tiny_spr(stream, epochs=3)
-    events = finish(learner.learn(stream.tasks[0]))
-    rows = 3 * len(stream.tasks[0])
-    stored = steps(events, Phase.WRITE)
-    assert sum(e.images for e in stored) == rows
-    assert all(e.loss is None for e in stored)
-    assert (learner.fill, len(learner.delayed)) == divmod(rows, 20)
+    learner = tiny_spr(stream, epochs=3, delay=delay, expert_steps=3, base_steps=3)
+    judged: list[list[int]] = []
+    judge = spr.clean_probability
 
+    def watch(z: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
+        judged.append(learner.delayed.rows().id.tolist())
+        return judge(z, y, rng)
 
-def test_what_is_left_in_the_delayed_memory_waits_for_the_next_task() -> None:
-    stream = tiny_stream()
-    learner = tiny_spr(stream, epochs=1)
-    finish(learner.learn(stream.tasks[0]))
-    left = learner.delayed.rows().id.tolist()
-    assert 0 < len(left) < 20
-    seen: list[int] = []
-    for event in learner.learn(stream.tasks[1]):
-        if in_a_fill(learner, event):
-            seen = learner.delayed.rows().id.tolist()
-            break
-    assert seen[: len(left)] == left
-    assert set(learner.delayed.task[: len(learner.delayed)].tolist()) == {0, 1}
+    monkeypatch.setattr(spr, "clean_probability", watch)
+    for task in stream.tasks:
+        judged.clear()
+        stored = steps(finish(learner.learn(task)), Phase.WRITE)
+        fills = len(judged) // 3
+        assert fills == math.ceil(len(task) / delay)
+        for epoch in range(3):
+            part = judged[epoch * fills : (epoch + 1) * fills]
+            assert sorted(id for rows in part for id in rows) == sorted(task.id.tolist())
+            assert max(map(len, part)) - min(map(len, part)) <= 1  # no small rest
+        assert sum(e.images for e in stored) == 3 * len(task)
+        assert all(e.loss is None for e in stored)
+        assert len(learner.delayed) == 0
 
 
 def test_a_fill_trains_the_expert_first_and_then_the_base() -> None:
@@ -276,7 +277,7 @@ def test_rows_are_kept_as_probably_as_they_are_clean(p: float, monkeypatch: pyte
     stream = tiny_stream()
     learner = tiny_spr(stream, epochs=16, expert_steps=1, base_steps=1)
     finish(learner.learn(stream.tasks[0]))
-    share = int(learner.offered.sum()) / (20 * learner.fill)
+    share = int(learner.offered.sum()) / (16 * len(stream.tasks[0]))
     assert share == pytest.approx(p, abs=0.08 * (0 < p < 1))
     assert (learner.purified.loss[: len(learner.purified)] == 1 - p).all()
 
@@ -288,10 +289,10 @@ def test_the_purified_memory_keeps_how_doubtful_its_rows_are(monkeypatch: pytest
     judge = spr.clean_probability
 
     def watch(z: Tensor, y: Tensor, rng: torch.Generator) -> Tensor:
-        assert z.shape == (20, 6)
+        assert z.shape == (len(learner.delayed), 6)
         assert not z.requires_grad
         clean = judge(z, y, rng)
-        for row, p in zip(learner.delayed.id.tolist(), clean.tolist(), strict=True):
+        for row, p in zip(learner.delayed.rows().id.tolist(), clean.tolist(), strict=True):
             judged.setdefault(row, set()).add(p)
         return clean
 
@@ -369,15 +370,6 @@ def test_fine_tuning_goes_through_the_purified_memory_at_falling_rates() -> None
     assert rows == 3 * 10
     assert rates == pytest.approx([2e-3] * 3 + [2e-4] * 3 + [2e-5] * 3)
     assert max(largest) <= 0.5
-
-
-def test_a_task_that_never_fills_the_delayed_memory_still_has_a_classifier() -> None:
-    stream = tiny_stream()
-    learner = tiny_spr(stream, delay=1000)
-    events = finish(learner.learn(stream.tasks[0]))
-    assert not steps(events, Phase.CONSOLIDATE)
-    assert len(learner.purified) == 0
-    assert learner.predict(stream.tests[0].source.take(stream.tests[0].id)).isfinite().all()
 
 
 def test_a_finished_task_is_not_learned_again() -> None:

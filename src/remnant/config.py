@@ -21,8 +21,8 @@ from remnant.methods import LEARNERS, METHODS, Method, Replay
 from remnant.nets import NETS, Net
 from remnant.noise import NOISES, Noise, check_fits
 from remnant.objective import Objective
-from remnant.registry import CHOICES, OF_METHOD, REGISTRIES
-from remnant.replacement import Replacement
+from remnant.registry import CHOICES, OF_METHOD, OF_REPLAY, REGISTRIES
+from remnant.replacement import PurityDiversity, Replacement
 from remnant.schedule import SCHEDULES, Phase, Schedule, phases
 from remnant.scoring import Scoring
 from remnant.spr import Spr
@@ -119,7 +119,7 @@ class Config(BaseModel):
 
     def table(self) -> dict[str, Any]:
         """Return the whole config as plain values, ready for TOML or JSON, without idle choices."""
-        idle = () if isinstance(self.learner, Replay) else CHOICES
+        idle = () if isinstance(self.learner, Replay) else (*CHOICES, *OF_REPLAY)
         values = {name: getattr(self, name) for name in type(self).model_fields if name not in idle}
         return {
             name: component.describe(REGISTRIES[name], value)
@@ -173,6 +173,8 @@ def _with_method(raw: Mapping[str, Any]) -> dict[str, Any]:
         table = component.as_table(registry, value)
         same = table.get("name", base["name"]) == base["name"]
         merged[kind] = (base if same else {}) | table
+    if merged["learner"].get("name") != "replay":  # a recipe's rates are for methods that replay
+        merged = {key: value for key, value in merged.items() if key not in OF_REPLAY}
     return merged
 
 
@@ -228,8 +230,8 @@ def _learner_problems(config: Config, learner: Spr | Cnll) -> Iterator[tuple[set
     if changed:
         yield (
             {*changed, "method", "learner"},
-            f"{', '.join(changed)}: {name} makes no such choice; leave it out, or, if you meant {name}, "
-            f"say method = {name}",
+            f"{', '.join(changed)}: {name} makes no such choice; "
+            + ("leave it out" if config.method == name else f"say method = {name}, if you meant that"),
         )
     if config.buffer < 2:
         yield {"buffer", "method"}, f"buffer: {name} needs at least 2 rows, got {config.buffer}"
@@ -261,7 +263,9 @@ def _consolidation_problems(config: Config) -> Iterator[tuple[set[str], str]]:
             "consolidation.from_scratch=true, or take a method that has it: gdumb+coteaching, "
             "gdumb+dividemix",
         )
-    judges = [kind for kind in ("insertion", "replacement") if getattr(method, kind).needs_loss]
+    judges = ["insertion"] if method.insertion.needs_loss else []
+    if method.replacement.needs_loss or isinstance(method.replacement, PurityDiversity):
+        judges.append("replacement")
     if judges:
         yield (
             {*keys, *judges},

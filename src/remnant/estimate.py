@@ -41,9 +41,9 @@ class Estimate:
 def fill(memory: Memory, task: Task, classes: int) -> None:
     """Store rows of the task in every slot."""
     slots = torch.arange(memory.capacity)
-    unknown = torch.full((memory.capacity,), torch.nan, dtype=torch.float64)
     rows = task.take(slots % len(task))
-    memory.put(slots, rows, task.number, unknown, torch.zeros(memory.capacity, classes))
+    rows = replace(rows, id=-2 - slots)  # of none that will come: those would not be offered
+    memory.put(slots, rows, task.number, logits=torch.zeros(memory.capacity, classes))
 
 
 def seconds_per_step(config: Config, stream: Stream, phase: Phase, steps: int) -> float:

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from remnant.consolidate import Bench, Fit, Nothing
 from remnant.data.source import Spec
-from remnant.errors import Diverged
 from remnant.memory import Drawn, Memory
 from remnant.methods import Method
 from remnant.nets import NewNet
@@ -24,7 +23,7 @@ from remnant.protocol import EpochDone, Event, StepDone
 from remnant.replacement import Candidates
 from remnant.rng import Generators
 from remnant.schedule import Phase
-from remnant.sgd import load_momentum, momentum_of, new_sgd, set_rate
+from remnant.sgd import load_momentum, momentum_of, new_sgd, set_rate, weights_of
 from remnant.stream import Batch, Task, even_batches
 
 
@@ -162,8 +161,8 @@ class ReplayLearner:
         memory.clock += 1
 
         def embedding() -> Embedding:
-            stored = memory.rows()
-            x, y = torch.cat([stored.x, batch.x]), torch.cat([stored.y, batch.y])
+            stored, new = memory.rows(), batch[offer().rows]
+            x, y = torch.cat([stored.x, new.x]), torch.cat([stored.y, new.y])
             return embed(self.net, x, y, self.view.plain)
 
         @cache
@@ -214,13 +213,9 @@ class ReplayLearner:
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that changes; a network that has diverged is not worth saving."""
-        weights, fit = self._weights(), {} if self.fit is None else self.fit.state_dict()
-        for net in [weights["net"], *fit.get("nets", {}).values()]:
-            if not all(value.isfinite().all() for value in net.values()):
-                raise Diverged("a weight is not finite")
         return {
-            "weights": weights,
-            "fit": fit,
+            "weights": self._weights() | {"net": weights_of(self.net)},
+            "fit": {} if self.fit is None else self.fit.state_dict(),
             "saved": self.saved,
             "memory": self.memory.state_dict(),
             "rng": self.rng.state_dict(),

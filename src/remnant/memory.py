@@ -47,19 +47,41 @@ class Memory:
     def __len__(self) -> int:
         return self.size
 
-    def put(self, slots: Tensor, rows: Batch, task: int, loss: Tensor, logits: Tensor) -> None:
-        """Write row i at slots[i]; -1 drops it, slot len(self) appends."""
+    def put(
+        self, slots: Tensor, rows: Batch, task: int, loss: Tensor | None = None,
+        logits: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        """Write row i at slots[i]; -1 drops it, slot len(self) appends. What is not given is unknown."""
         # A slot named twice keeps its last row: candidates come one after another.
         last = {slot: i for i, slot in enumerate(slots.tolist()) if slot >= 0}
         if not last:
             return
         at, i = torch.tensor(list(last)), torch.tensor(list(last.values()))
         self.x[at], self.y[at], self.id[at] = rows.x[i], rows.y[i], rows.id[i]
-        self.task[at], self.loss[at] = task, loss[i]
-        self.measured[at] = torch.where(loss[i].isnan(), NEVER, self.clock)
+        self.task[at], self.loss[at] = task, torch.nan if loss is None else loss[i]
+        self.measured[at] = torch.where(self.loss[at].isnan(), NEVER, self.clock)
         if self.logits.shape[1]:
-            self.logits[at] = logits[i].to(self.logits)
+            self.logits[at] = torch.nan if logits is None else logits[i].to(self.logits)
         self.size = max(self.size, int(at.max()) + 1)
+
+    def drop(self, id: Tensor) -> None:
+        """Take these rows out, where they are stored; the others close up."""
+        keep = torch.nonzero(~torch.isin(self.id[: self.size], id)).flatten()
+        for value in self._columns().values():
+            value[: len(keep)] = value[keep]
+        self.size = len(keep)
+
+    def make_room(self, rows: int) -> None:
+        """Grow, so that so many more rows fit."""
+        missing = self.size + rows - self.capacity
+        if missing > 0:
+            self.capacity += max(self.capacity, missing)
+            for name, value in self._columns().items():
+                more = value.new_zeros(self.capacity - len(value), *value.shape[1:])
+                setattr(self, name, torch.cat([value, more]))
+
+    def _columns(self) -> dict[str, Tensor]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def rows(self) -> Batch:
         """Return all that is stored."""

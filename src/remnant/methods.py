@@ -39,6 +39,14 @@ from remnant.spr import Spr
 class Replay:
     """Algorithm 1, with the six choices."""
 
+    def budget(self, buffer: int) -> int:
+        """Return how many rows its memory may hold."""
+        return buffer
+
+    def rate_of(self, work: str) -> str:
+        """Return the setting that says how fast a kind of work learns."""
+        return "consolidation.lr" if work == CONSOLIDATE else "lr"
+
 
 LEARNERS: dict[str, Replay | Spr | Cnll] = {"replay": Replay(), "spr": Spr(), "cnll": Cnll()}
 
@@ -60,10 +68,6 @@ class Method:
         """Whether any epoch replays or writes."""
         return any(phase & (Phase.REPLAY | Phase.WRITE) for phase in phases(self.schedule, epochs))
 
-    def budget(self, buffer: int) -> int | None:
-        """Return how many rows its memories may hold together; None: any number."""
-        return buffer if isinstance(self.learner, Replay) else self.learner.budget(buffer)
-
     def plan(self, rows: Sequence[int], epochs: int, batch: int, buffer: int) -> Plan:
         """Return the steps on tasks of so many rows, by the kind of work."""
         if not isinstance(self.learner, Replay):
@@ -74,12 +78,6 @@ class Method:
             steps = len(rows) * fit.epochs * fit.steps(buffer)
             plan[CONSOLIDATE] = Work(steps, fit.epochs)
         return plan
-
-    def rate_of(self, work: str) -> str:
-        """Return the setting that says how fast a kind of work learns."""
-        if not isinstance(self.learner, Replay):
-            return f"learner.{self.learner.rate_of(work)}"
-        return "consolidation.lr" if work == CONSOLIDATE else "lr"
 
     def is_same_but_tuned(self, other: "Method") -> bool:
         """Whether the two differ in rates and the like at most."""

@@ -25,4 +25,5 @@ REGISTRIES: dict[str, Mapping[str, Any]] = {
     "learner": LEARNERS,
 }
 CHOICES = ("objective", "schedule", "scoring", "insertion", "replacement", "consolidation")
+OF_REPLAY = ("lr", "lr_drops", "momentum", "weight_decay")  # other learners have rates of their own
 OF_METHOD = (*CHOICES, "learner")  # what a method decides

@@ -61,7 +61,7 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         "memories": memories(history.records),
         "memory_rows": {
             "peak": history.peak_rows,
-            "budget": config.the_method().budget(config.buffer),
+            "budget": config.learner.budget(config.buffer),
         },
         "consolidation": consolidation(fits),
         "separation": [

@@ -116,7 +116,7 @@ class Run:
 
     def _post_mortem(self, what: str) -> str:
         saved = next(iter(checkpoint.generations(self.folder / "checkpoint")), None)
-        key = self.config.the_method().rate_of(self.work)
+        key = self.config.learner.rate_of(self.work)
         lr: Any = reduce(getattr, key.split("."), self.config)
         return (
             f"{what}, {self.where}. The last good checkpoint: {saved or 'none yet'}. "
@@ -158,7 +158,7 @@ class Run:
         """Hold a method to the rows it is granted: a larger memory is an unfair comparison."""
         rows = sum(len(memory) for memory in self.learner.memories().values())
         self.history.peak_rows = max(self.history.peak_rows, rows)
-        budget = self.config.the_method().budget(self.config.buffer)
+        budget = self.config.learner.budget(self.config.buffer)
         if budget is not None and rows > budget:
             raise RemnantError(
                 f"{self.config.label} holds {rows} rows, and is granted {budget} with buffer = "

@@ -1,7 +1,6 @@
 """What CNLL does to its buffers: offer rows, make room, put two together."""
 
 import torch
-from torch import Tensor
 
 from remnant.memory import Memory
 from remnant.replacement import Candidates, Reservoir
@@ -14,21 +13,7 @@ def offer(memory: Memory, rows: Batch, task: int, rng: torch.Generator) -> None:
     candidates = Candidates(torch.arange(len(rows)), rows.y, rows.id, unknown)
     uniforms = torch.rand(len(rows), 3, generator=rng, dtype=torch.float64)
     slots = Reservoir()(memory, lambda: candidates, lambda slots: unknown[slots], task, uniforms)
-    memory.put(slots, rows, task, unknown, torch.empty(len(rows), 0))
-
-
-def roomy(memory: Memory, rows: int) -> Memory:
-    """Return the memory if it has room for so many more rows, or a larger one with the same rows."""
-    if len(memory) + rows <= memory.capacity:
-        return memory
-    capacity = max(2 * memory.capacity, len(memory) + rows)
-    larger = Memory(capacity, tuple(memory.x.shape[1:]), memory.x.dtype)
-    for name, value in vars(memory).items():
-        if isinstance(value, Tensor):
-            getattr(larger, name)[: len(value)] = value
-        elif name != "capacity":
-            setattr(larger, name, value)
-    return larger
+    memory.put(slots, rows, task)
 
 
 def joined(first: Batch, second: Batch) -> Batch:

@@ -13,19 +13,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from remnant.cnll.buffers import joined, offer, roomy
+from remnant.cnll.buffers import joined, offer
 from remnant.cnll.purify import disagreement, split
 from remnant.cnll.semi import Looks, TwoHeads, fine_tuning_loss, warm_up_loss
 from remnant.cnll.settings import BUFFERS, FINE_TUNING, WARM_UP, Cnll
 from remnant.data.source import Spec
-from remnant.errors import Diverged
 from remnant.memory import Memory
 from remnant.nets import NewNet
 from remnant.predict import predict
 from remnant.protocol import EpochDone, Event, Sorted, StepDone
 from remnant.rng import Generators
 from remnant.schedule import Phase
-from remnant.sgd import load_momentum, momentum_of, new_sgd, set_rate
+from remnant.sgd import load_momentum, momentum_of, new_sgd, set_rate, weights_of
 from remnant.stream import Batch, Task, even_batches
 
 
@@ -124,10 +123,15 @@ class CnllLearner:
             self._empty("noisy")
 
     def _divide(self, classes: Tensor) -> None:
-        """Judge every row that waits, by h1 as it is now; keep what is judged most surely."""
+        """Judge every row that waits, by h1 as it is now; keep what is judged most surely.
+
+        A store holds no row that was last judged to belong into the other.
+        """
         settings, waiting = self.settings, self.buffers["delay"].rows()
         apart = disagreement(self.predict(waiting.x), waiting.y, classes, settings.hardened)
         clean, noisy = split(apart)
+        self.buffers["clean_store"].drop(waiting.id[noisy])
+        self.buffers["noisy_store"].drop(waiting.id[clean])
         self._offer("clean", waiting[clean])
         self._offer("noisy", waiting[noisy])
         self._offer("clean_store", waiting[clean[: settings.clean_kept]])
@@ -160,17 +164,12 @@ class CnllLearner:
         )  # fmt: skip
 
     def pools(self) -> tuple[Batch, Batch]:
-        """Return the rows to learn from with their labels, and those without: no row is in both.
-
-        What a row was last judged to be counts; a row that both stores know is in doubt.
-        """
+        """Return the rows to learn from with their labels, and those without: each row once."""
         clean, noisy, clean_store, noisy_store = (
             self.buffers[name].rows() for name in ("clean", "noisy", "clean_store", "noisy_store")
         )
-        judged = torch.cat([clean.id, noisy.id])
-        doubted = torch.cat([judged, noisy_store.id])
-        labelled = joined(clean_store[~torch.isin(clean_store.id, doubted)], clean)
-        return labelled, joined(noisy_store[~torch.isin(noisy_store.id, judged)], noisy)
+        labelled = joined(clean_store[~torch.isin(clean_store.id, clean.id)], clean)
+        return labelled, joined(noisy_store[~torch.isin(noisy_store.id, noisy.id)], noisy)
 
     def _learn(self, lesson: Lesson) -> Iterator[Event]:
         """Go through the epochs of a lesson, from wherever its cursor stands."""
@@ -212,7 +211,7 @@ class CnllLearner:
 
     def _offer(self, name: str, rows: Batch) -> None:
         if self.settings.unlimited and name.endswith("_store"):
-            self.buffers[name] = roomy(self.buffers[name], len(rows))
+            self.buffers[name].make_room(len(rows))
         offer(self.buffers[name], rows, self.task, self.rng.memory)
 
     def _new_buffer(self, name: str) -> Memory:
@@ -229,11 +228,8 @@ class CnllLearner:
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that changes; a network that has diverged is not worth saving."""
-        net = dict(self.net.state_dict())
-        if not all(value.isfinite().all() for value in net.values()):
-            raise Diverged("a weight is not finite")
         return {
-            "net": net,
+            "net": weights_of(self.net),
             "momentum": momentum_of(self.optimizer),
             "buffers": {name: memory.state_dict() for name, memory in self.buffers.items()},
             "rng": self.rng.state_dict(),

@@ -26,13 +26,13 @@ class Cnll:
     noisy_kept: int = 50  # of the surest noisy rows
     hardened: bool = False  # a label agrees with the largest class, or it does not: no degrees
     batch: int = 64  # rows in a step; as many unlabelled ones beside them
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
+    momentum: float = 0.9  # of SGD
+    weight_decay: float = 5e-4  # of SGD
     warmup_epochs: int = tuned(5)  # on each delay
     warmup_lr: float = tuned(0.025)  # much smaller, and one class may be clean and the other noisy
     confidence_penalty: bool = tuned(False)  # in the warm-up; for asymmetric noise
-    finetune_epochs: int = tuned(10)
-    finetune_lr: float = tuned(0.025)
+    finetune_epochs: int = tuned(10)  # over clean and noisy rows
+    finetune_lr: float = tuned(0.025)  # constant
     lambda_u: float = tuned(30.0)  # a tenth of it weighs unlabelled rows, at the end of the ramp
     quiet: int = 5  # epochs of fine-tuning before the ramp
     ramp: int = 16  # epochs it takes
@@ -65,14 +65,18 @@ class Cnll:
 
     def plan(self, rows: Sequence[int], epochs: int, batch: int) -> Plan:
         """Return the steps on tasks of so many rows, as if half of them were clean; sizes filled in."""
-        delays = [min(self.delay, n - start) for n in rows for start in range(0, n, self.delay)]
-        warm_up = self.warmup_epochs * sum(math.ceil(delay / self.batch) for delay in delays)
-        labelled = sum(n / 2 + max(1, n / 2 / self.clean) * self.clean_store for n in rows)
-        fine_tuning = self.finetune_epochs * math.ceil(labelled / self.batch)
+        warm_up = fine_tuning = stored = 0
+        for n in [n for n in rows for _ in range(epochs)]:
+            delays = [min(self.delay, n - start) for start in range(0, n, self.delay)]
+            warm_up += sum(math.ceil(delay / self.batch) for delay in delays)
+            stored += len(delays) * min(self.clean_kept, self.delay // 2)
+            replayed = stored if self.unlimited else min(stored, self.clean_store)
+            times = max(1, round(n / 2 / self.clean))
+            fine_tuning += times * math.ceil((n / 2 / times + replayed) / self.batch)
         return {
             STREAM: Work(epochs * sum(math.ceil(n / batch) for n in rows), epochs),
-            WARM_UP: Work(epochs * warm_up, self.warmup_epochs),
-            FINE_TUNING: Work(epochs * fine_tuning, self.finetune_epochs),
+            WARM_UP: Work(self.warmup_epochs * warm_up, self.warmup_epochs),
+            FINE_TUNING: Work(self.finetune_epochs * fine_tuning, self.finetune_epochs),
         }
 
     def rehearsed(self) -> "Cnll":
@@ -81,7 +85,7 @@ class Cnll:
 
     def rate_of(self, work: str) -> str:
         """Return the setting that says how fast a kind of work learns."""
-        return "warmup_lr" if work == WARM_UP else "finetune_lr"
+        return "learner.warmup_lr" if work == WARM_UP else "learner.finetune_lr"
 
     def weight(self, epoch: float) -> float:
         """Return lambda_u after so many epochs of fine-tuning, and parts of one.

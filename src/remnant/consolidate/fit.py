@@ -15,7 +15,7 @@ from remnant.consolidate.choice import Bench, Consolidation, Part
 from remnant.nets import NewNet
 from remnant.protocol import CONSOLIDATE, Division, EpochDone, Event, StepDone
 from remnant.schedule import Phase
-from remnant.sgd import load_momentum, momentum_of, new_sgd, set_rate
+from remnant.sgd import load_momentum, momentum_of, new_sgd, set_rate, weights_of
 
 
 def sgdr(epoch: int, lr: float) -> float:
@@ -109,7 +109,7 @@ class Fit:
         """Return all that changes, but for the stream's network and the memory."""
         division = self.division
         return {
-            "nets": {name: dict(net.state_dict()) for name, net in self.own.items()},
+            "nets": {name: weights_of(net) for name, net in self.own.items()},
             "momentum": momentum_of(self.optimizer),
             "order": self.order,
             "clean": None if division is None else division.clean,

@@ -10,11 +10,11 @@ from remnant.augment import cutmix
 from remnant.component import expect, tuned
 from remnant.consolidate.choice import Bench, Consolidation, Part, side_by_side
 from remnant.consolidate.labels import refine, soft_cross_entropy
-from remnant.mixture import small_posterior
+from remnant.mixture import FEWEST, small_posterior
 from remnant.predict import predict
 from remnant.protocol import Division
 
-CERTAIN = "too few doubted rows"
+LOPSIDED = "too few doubted rows to mend, or to leave without labels"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,50 +48,44 @@ class PuriDivER(Consolidation):
         if division.plain[0]:
             return division
         doubted = torch.nonzero(division.clean[0] <= 0.5).flatten()
-        unsure = 1 - logits[doubted].softmax(1).max(1).values
-        sure = small_posterior(unsure)
+        sure = small_posterior(1 - logits[doubted].softmax(1).max(1).values)
         if isinstance(sure, str):
-            return Division(division.clean, (CERTAIN,))
+            return Division(division.clean, (f"of the doubted rows: {sure}",))
+        mended, rest = doubted[sure > 0.5], doubted[sure <= 0.5]
+        if min(len(mended), len(rest)) < FEWEST:
+            return Division(division.clean, (LOPSIDED,))
         relabel = torch.zeros(len(rows), dtype=torch.bool)
-        relabel[doubted[sure > 0.5]] = True
+        relabel[mended] = True
         return Division(division.clean, division.plain, relabel)
 
     def parts(self, order: Tensor, division: Division | None) -> list[Part]:
         """Return batches of trusted rows, mended ones and the rest, at most `batch` of each."""
-        if division is None or division.plain[0]:
+        if division is None or division.relabel is None:
             return super().parts(order, division)
-        is_clean = division.clean[0][order] > 0.5
-        is_mended = mended(division)[order]
-        groups = [order[is_clean], order[is_mended], order[~is_clean & ~is_mended]]
-        return [Part((0,), rows) for rows in side_by_side(groups, self.batch)]
+        return [Part((0,), rows) for rows in side_by_side(groups(order, division), self.batch)]
 
     def loss(self, bench: Bench, part: Part, division: Division | None, epoch: int) -> Tensor:
         """Return the losses of the three groups, weighted by their numbers of rows; one forward."""
-        rows = part.rows
-        clean = (
-            torch.ones(len(rows)) if division is None or division.plain[0] else division.clean[0][rows]
-        )
-        is_mended = torch.zeros(len(rows), dtype=torch.bool)
-        if division is not None and not division.plain[0]:
-            is_mended = mended(division)[rows]
-        trusted, relabelled = rows[clean > 0.5], rows[is_mended]
-        rest = rows[(clean <= 0.5) & ~is_mended]
+        trusted, mended, rest = groups(part.rows, division)
         pasted = cutmix(bench.strong(trusted), self.cutmix, bench.rng)
-        pairs = [view(group) for group in (relabelled, rest) for view in (bench.augmented, bench.strong)]
+        pairs = [view(group) for group in (mended, rest) for view in (bench.augmented, bench.strong)]
         logits = bench.nets[0](torch.cat([pasted.x, *pairs]))
         own, weak, strong, one, other = logits.split([len(trusted), *map(len, pairs)])
         y = bench.memory.y[trusted]
         supervised = pasted.blend(F.cross_entropy(own, y), F.cross_entropy(own, y[pasted.other]))
-        label = refine(clean[is_mended], bench.onehot(relabelled), weak.softmax(1).detach())
+        p = torch.zeros(0) if division is None else division.clean[0][mended]
+        label = refine(p, bench.onehot(mended), weak.softmax(1).detach())
         terms = [
             supervised * len(trusted),
-            soft_cross_entropy(strong, label) * len(relabelled),
+            soft_cross_entropy(strong, label) * len(mended),
             F.mse_loss(one, other, reduction="sum") / max(1, one.shape[1]),
         ]
-        return torch.stack(terms).sum() / len(rows)
+        return torch.stack(terms).sum() / len(part.rows)
 
 
-def mended(division: Division) -> Tensor:
-    """Return which rows get a new label, (n,)."""
-    assert division.relabel is not None
-    return division.relabel
+def groups(rows: Tensor, division: Division | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return which of these rows are trusted, which are mended, and which lose their labels."""
+    if division is None or division.relabel is None:
+        return rows, rows[:0], rows[:0]
+    is_clean, is_mended = division.clean[0][rows] > 0.5, division.relabel[rows]
+    return rows[is_clean], rows[is_mended], rows[~is_clean & ~is_mended]

@@ -26,7 +26,7 @@ class Candidates:
     y: Tensor  # (k,) observed labels
     id: Tensor  # (k,)
     loss: Tensor  # (k,) unmasked, or nan where nobody asked for it
-    embed: Callable[[], Embedding] = unseen  # all stored rows, then all rows of the batch
+    embed: Callable[[], Embedding] = unseen  # all stored rows, then the candidates
 
 
 Offer = Callable[[], Candidates]

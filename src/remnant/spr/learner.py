@@ -61,7 +61,8 @@ class SprLearner:
     def learn(self, task: Task) -> Iterator[Event]:
         """Go through the epochs of a task, from wherever the cursor stands; then make a classifier.
 
-        What is in the delayed memory when a task ends waits there for the next one.
+        In every epoch each row is judged once: it fills the delayed memory in equal parts, so that no
+        row waits for the next epoch, where it would meet itself.
         """
         if self.task != task.number:
             self.task, self.epoch, self.tune_epoch = task.number, 0, 0
@@ -77,26 +78,31 @@ class SprLearner:
             self.order = torch.randperm(len(task), generator=self.rng.order)
         batches = even_batches(self.order, self.batch)
         for rows in batches[self.step :]:
-            yield from self._store(task.take(rows))
+            yield from self._store(task.take(rows), sum(map(len, batches[: self.step])))
             self.step, self.stored = self.step + 1, 0
             yield StepDone(
                 self.task, self.epoch, self.step, len(batches), Phase.WRITE, None, len(rows)
             )  # fmt: skip
         yield EpochDone(self.task, self.epoch, Phase.WRITE)
 
-    def _store(self, batch: Batch) -> Iterator[Event]:
-        """Put the rows of a batch into the delayed memory, emptying it whenever it is full."""
-        memory = self.delayed
+    def _store(self, batch: Batch, before: int) -> Iterator[Event]:
+        """Put the rows of a batch, `before` it others of this epoch, into the delayed memory.
+
+        Whenever a part of the epoch is complete, it is judged and the memory is empty again.
+        """
+        memory, parts = self.delayed, even_batches(self.order, self.delayed.capacity)
+        ends = torch.tensor([len(part) for part in parts]).cumsum(0).tolist()
         while True:
-            if len(memory) == memory.capacity:
+            begin = before + self.stored - len(memory)
+            end = next((end for end in ends if end > begin), begin)
+            if len(memory) and begin + len(memory) == end:
                 yield from self._purify()
+                continue
             if self.stored == len(batch):
                 return
-            free = torch.arange(self.stored, len(batch))[: memory.capacity - len(memory)]
-            unknown = torch.full((len(free),), torch.nan, dtype=torch.float64)
-            slots = len(memory) + torch.arange(len(free))
-            memory.put(slots, batch[free], self.task, unknown, torch.empty(len(free), 0))
-            self.stored += len(free)
+            rows = torch.arange(self.stored, len(batch))[: end - before - self.stored]
+            memory.put(len(memory) + torch.arange(len(rows)), batch[rows], self.task)
+            self.stored += len(rows)
 
     def _purify(self) -> Iterator[Event]:
         """Train a new expert and the base, let what is central in, and empty the delayed memory."""
@@ -142,7 +148,7 @@ class SprLearner:
         kept = torch.nonzero(clean > uniforms[:, 0]).flatten()
         offer = Candidates(kept, rows.y[kept], rows.id[kept], 1 - clean[kept])
         slots = partitioned(self.purified, offer, self.offered, uniforms[kept, 1:])
-        self.purified.put(slots, rows[kept], self.task, offer.loss, torch.empty(len(kept), 0))
+        self.purified.put(slots, rows[kept], self.task, offer.loss)
 
     def _finetune(self) -> Iterator[Event]:
         """Let the classifier learn the purified memory; one row is too few."""
@@ -156,7 +162,9 @@ class SprLearner:
             parts = even_batches(self.order, settings.finetune_batch)
             for rows in parts[self.tune_step :]:
                 drops = (self.tune_epoch * len(parts) + self.tune_step) // settings.finetune_drop
-                loss = self._classify(memory.x[rows], memory.y[rows], settings.finetune_lr / 10**drops)
+                loss = self._classify(
+                    memory.x[rows], memory.y[rows], settings.finetune_lr * 10.0**-drops
+                )
                 self.tune_step += 1
                 yield StepDone(
                     self.task, self.tune_epoch, self.tune_step, len(parts), Phase.CONSOLIDATE, loss,

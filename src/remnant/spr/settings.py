@@ -15,17 +15,17 @@ EXPERT, BASE, CLASSIFIER = "expert", "base", "classifier"  # its kinds of work
 class Spr:
     """Two memories: rows wait, are judged without their labels, and what is central goes on."""
 
-    delay: int = 0  # rows of the stream that are judged at once; 0: as many as `buffer`
+    delay: int = 0  # rows of the stream that are judged at once, at most; 0: as many as `buffer`
     purified: int = 0  # rows that are kept; 0: as many as `buffer`
     expert_steps: int = tuned(4000)  # for each full delayed memory of an epoch, spread over all epochs
-    base_steps: int = tuned(3000)
+    base_steps: int = tuned(3000)  # after them, as many times
     batch: int = 500  # images in such a step, each in two views
-    lr: float = tuned(3e-4)
-    temperature: float = 0.5
+    lr: float = tuned(3e-4)  # of expert and base
+    temperature: float = 0.5  # of the contrastive loss
     features: int = 256  # that are compared
     finetune_epochs: int = tuned(50)  # over the purified memory, at the end of a task
-    finetune_batch: int = 16
-    finetune_lr: float = tuned(2e-3)
+    finetune_batch: int = 16  # rows of the purified memory in a step
+    finetune_lr: float = tuned(2e-3)  # of the classifier
     finetune_drop: int = 300  # steps after which that rate falls to a tenth, again and again
     clip: float = 0.5  # largest entry of a gradient then
 
@@ -68,7 +68,7 @@ class Spr:
 
     def plan(self, rows: Sequence[int], epochs: int, batch: int) -> Plan:
         """Return the steps on tasks of so many rows; sizes are filled in."""
-        fills = sum(rows) * epochs // self.delay
+        fills = epochs * sum(math.ceil(n / self.delay) for n in rows)
         expert, base = self.per_fill(epochs)
         tune = len(rows) * self.finetune_epochs * math.ceil(self.purified / self.finetune_batch)
         return {
@@ -84,7 +84,7 @@ class Spr:
 
     def rate_of(self, work: str) -> str:
         """Return the setting that says how fast a kind of work learns."""
-        return "finetune_lr" if work == CLASSIFIER else "lr"
+        return "learner.finetune_lr" if work == CLASSIFIER else "learner.lr"
 
 
 def annealed(step: int, steps: int, lr: float) -> float:

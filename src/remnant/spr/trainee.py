@@ -5,8 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from remnant.errors import Diverged
-from remnant.sgd import set_rate
+from remnant.sgd import laid_out, set_rate, weights_of
 
 
 class Trainee:
@@ -28,22 +27,23 @@ class Trainee:
 
     def state_dict(self) -> dict[str, Any]:
         """Return weights and moments, by the number of the parameter; a diverged network has none."""
-        weights, moments = dict(self.net.state_dict()), self.optimizer.state_dict()["state"]
-        if not all(value.isfinite().all() for value in weights.values()):
-            raise Diverged("a weight is not finite")
-        return {"net": weights, "moments": {str(i): dict(entry) for i, entry in moments.items()}}
+        moments = self.optimizer.state_dict()["state"]
+        return {
+            "net": weights_of(self.net),
+            "moments": {str(i): dict(entry) for i, entry in moments.items()},
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""
         self.net.load_state_dict(state["net"])
         parameters = list(self.net.parameters())
         moments = {
-            int(i): {name: _laid_out(value, parameters[int(i)]) for name, value in entry.items()}
+            int(i): {name: _restored(value, parameters[int(i)]) for name, value in entry.items()}
             for i, entry in state["moments"].items()
         }
         self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": moments})
 
 
-def _laid_out(value: Tensor, parameter: Tensor) -> Tensor:
-    """Return a copy in the layout of its parameter, which a saved one has lost; a count stays."""
-    return torch.empty_like(parameter).copy_(value) if value.shape == parameter.shape else value.clone()
+def _restored(value: Tensor, parameter: Tensor) -> Tensor:
+    """Return a moment as it was; a count has no layout."""
+    return laid_out(value, parameter) if value.shape == parameter.shape else value.clone()
