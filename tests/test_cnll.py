@@ -330,6 +330,28 @@ def test_between_passes_only_the_stores_hold_rows() -> None:
             assert len(learner.buffers["clean_store"]) > 0
 
 
+@pytest.mark.parametrize("hardened", [False, True])
+def test_rows_are_judged_as_the_settings_say(hardened: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, asked = tiny_stream(), set()
+
+    def watch(logits: Tensor, y: Tensor, classes: Tensor, hard: bool) -> Tensor:
+        asked.add(hard)
+        return disagreement(logits, y, classes, hard)
+
+    monkeypatch.setattr("remnant.cnll.learner.disagreement", watch)
+    learned(stream, replace(SHORT, hardened=hardened), epochs=1)
+    assert asked == {hardened}
+
+
+def test_the_plan_knows_that_stores_fill_up_and_some_have_no_end() -> None:
+    sized = Cnll().sized(100)
+    few, many = (sized.plan([200], epochs, 32)["fine-tuning"].steps / epochs for epochs in (1, 20))
+    endless = replace(sized, unlimited=True).plan([200], 20, 32)["fine-tuning"].steps / 20
+    assert few < many < endless
+    assert few == 30  # of 200 rows 100 are clean, beside 2 x 25 stored ones: 3 steps, 10 times
+    assert many == pytest.approx(40, rel=0.02)  # beside 100, from the second epoch on
+
+
 def test_every_row_that_waits_is_judged_once() -> None:
     stream = tiny_stream()
     settings = replace(SHORT, delay=7, clean=100, noisy=100)

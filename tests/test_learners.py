@@ -160,6 +160,21 @@ def test_the_plan_foresees_every_kind_of_work(method: str) -> None:
     assert all(done.values())
 
 
+def test_any_insertion_goes_with_a_memory_that_looks_at_features(run_in: RunIn) -> None:
+    config = tiny_config(method="aer-abs", tasks=2, epochs=2, replacement="purity-diversity")
+    assert result_of(run_in(config))["memory"]["size"] == config.buffer
+
+
+def test_rates_of_replay_are_no_part_of_a_learner_of_another_build() -> None:
+    assert tiny("spr", lr=0.5, momentum=0.9) == tiny("spr")
+    assert "lr" not in tiny("spr").table()
+
+
+def test_a_buffer_larger_than_the_task_is_judged_all_the_same(run_in: RunIn) -> None:
+    result = result_of(run_in(tiny("spr", buffer=500)))
+    assert result["memories"]["purified"]["size"] > 0
+
+
 def test_divergence_names_the_rate_to_lower(run_in: RunIn) -> None:
     learner = CNLL | {"finetune_lr": 1e30}
     with pytest.raises(RemnantError, match=r"\(fine-tuning\).*--set learner\.finetune_lr=3\.3e\+29"):

@@ -3,7 +3,7 @@ import torch
 from torch import Tensor, nn
 
 from remnant.memory import Drawn
-from remnant.objective import AsymmetricCrossEntropy, CrossEntropy, DarkReplay, Objective
+from remnant.objective import AsymmetricCrossEntropy, CrossEntropy, DarkReplay, Objective, OneBatch
 
 LOGITS = torch.tensor([[2.0, 1.0, 0.0, -1.0]])
 
@@ -119,3 +119,19 @@ def test_stored_logits_that_still_hold_cost_nothing() -> None:
 def test_negative_weights_are_refused() -> None:
     with pytest.raises(ValueError, match="weights >= 0"):
         DarkReplay(alpha=-1.0)
+
+
+def test_one_batch_is_one_mean_over_stream_and_strongly_augmented_memory() -> None:
+    net, x, y = linear(), torch.randn(4, 3), torch.tensor([0, 1, 2, 3])
+    asked = []
+
+    def draw(*, strong: bool = False) -> Drawn:
+        asked.append(strong)
+        return drawn(torch.ones(2, 3), [1, 2])
+
+    outcome = OneBatch(cutmix=0.0)(net, x, y, draw, seen(0, 1, 2, 3), RNG)
+    everything = torch.cat([net(x), net(torch.ones(2, 3))])
+    expected = nn.functional.cross_entropy(everything, torch.cat([y, torch.tensor([1, 2])]))
+    assert torch.allclose(outcome.loss, expected)
+    assert asked == [True]
+    assert torch.equal(outcome.logits, net(x).detach())

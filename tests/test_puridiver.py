@@ -62,6 +62,24 @@ def test_the_loss_by_the_definitions(seed: int) -> None:
     assert loss.item() == pytest.approx((3 * first + 4 * second + 2 * third) / 9)
 
 
+def test_a_mended_label_is_no_way_for_gradients() -> None:
+    bench = shaken(bench_of(6, nets=1))
+    net, rng = bench.nets[0], cloned(bench.rng)
+    clean = torch.tensor([[0.9] + [0.3] * 5], dtype=torch.float64)
+    division = Division(clean, ("",), torch.arange(6) > 0)
+    loss = PuriDivER(cutmix=0.0).loss(bench, Part((0,), torch.arange(6)), division, epoch=50)
+    given = torch.autograd.grad(loss, list(net.parameters()))
+    trusted = bench.view.strong(bench.memory.x[:1], rng)
+    torch.rand(4, generator=rng), torch.randperm(1, generator=rng)
+    weak, strong = (look(bench.memory.x[1:], rng) for look in (bench.view.augmented, bench.view.strong))
+    with torch.no_grad():
+        label = 0.3 * bench.onehot(torch.arange(1, 6)) + 0.7 * net(weak).softmax(1)
+    own = nn.functional.cross_entropy(net(trusted), bench.memory.y[:1])
+    wanted = (own - (label * net(strong).log_softmax(1)).sum()) / 6
+    for a, b in zip(given, torch.autograd.grad(wanted, list(net.parameters())), strict=True):
+        assert torch.allclose(a, b, atol=1e-6)
+
+
 def test_a_sure_network_mends_labels_and_an_unsure_one_leaves_them_out() -> None:
     bench = bench_of(40, nets=1)
     logits = torch.zeros(40, 4, dtype=torch.float64)
@@ -179,6 +197,7 @@ def test_puridiver_brings_its_head() -> None:
     )
     assert isinstance(learner.net.head, NormedHead)
     assert learner.net.head.weight.shape == (6, 32)
+    assert learner.net.head.linear.bias is None
     for task in stream.tasks:
         for _ in learner.learn(task):
             pass

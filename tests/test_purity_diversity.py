@@ -9,7 +9,7 @@ from torch import Tensor
 
 from remnant.memory import Memory
 from remnant.predict import Embedding
-from remnant.replacement import Candidates, PurityDiversity
+from remnant.replacement import Candidates, PurityDiversity, purity_diversity
 from remnant.replacement.purity_diversity import Class, choose, scores, standardised
 from remnant.stream import Batch
 
@@ -157,15 +157,20 @@ def test_a_row_that_is_stored_is_not_offered_again() -> None:
 
 
 @pytest.mark.parametrize(("level", "expected"), [(0.5, 0.4), (4.0, 0.1)])
-def test_diversity_counts_less_while_the_loss_is_high(level: float, expected: float) -> None:
+def test_diversity_counts_less_while_the_loss_of_the_candidates_is_high(
+    level: float, expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     memory = Memory(3, (1,))
     update(memory, [0, 1, 2], [0, 0, 0])
     offer = offered(memory, [7, 8], [0, 0])
-    loss = offer.embed().loss.clone()
-    loss[3:] = torch.tensor([level - 0.2, level + 0.2])  # of the batch; on the mean, the level
-    embedding = offer.embed()._replace(loss=loss)
-    changed, uniforms = replace(offer, embed=lambda: embedding), torch.rand(2, 3)
-    slots = PurityDiversity(0.4)(memory, lambda: changed, no_losses, 0, uniforms)
-    leaving = choose(embedding, everyone(embedding), expected, uniforms[:, 1].tolist())
-    assert [row for row in range(3) if row in slots.tolist()] == sorted(r for r in leaving if r < 3)
-    assert [i for i in range(2) if slots[i] < 0] == sorted(r - 3 for r in leaving if r >= 3)
+    loss = torch.tensor([9.0, 9.0, 9.0, level - 0.2, level + 0.2], dtype=torch.float64)
+    changed = replace(offer, embed=lambda: offer.embed()._replace(loss=loss))
+    seen = []
+
+    def watch(embedding: Embedding, present: Tensor, alpha: float, ties: list[float]) -> list[int]:
+        seen.append(alpha)
+        return choose(embedding, present, alpha, ties)
+
+    monkeypatch.setattr(purity_diversity, "choose", watch)
+    PurityDiversity(0.4)(memory, lambda: changed, no_losses, 0, torch.rand(2, 3))
+    assert seen == [pytest.approx(expected)]

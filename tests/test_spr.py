@@ -199,6 +199,20 @@ def test_moments_of_the_expert_are_new_and_those_of_the_base_live_on() -> None:
             assert taken == [expert, base][: 1 + (base > 0)]
 
 
+def test_a_budget_is_spread_over_the_epochs_and_never_to_nothing() -> None:
+    assert Spr(expert_steps=7, base_steps=1).per_fill(3) == (3, 1)
+
+
+def test_views_are_normalised(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Tensor] = []
+    learner = tiny_spr(tiny_stream())
+    for trainee in (learner.expert, learner.base):
+        trainee.net.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    monkeypatch.setattr(learner, "_contrastive", lambda name: learner.expert)
+    finish(learner.learn(tiny_stream().tasks[0]))
+    assert min(float(x.min()) for x in seen) < -0.5  # a grey of 0 is (0 - mean) / deviation
+
+
 def test_rates_begin_anew_at_each_fill() -> None:
     stream = tiny_stream()
     learner = tiny_spr(stream, expert_steps=28, base_steps=24)  # in two epochs
