@@ -27,7 +27,7 @@ Plan = dict[str, Work]  # by the name of the work
 
 @dataclass(frozen=True)
 class StepDone:
-    """A gradient step was taken; the learner's state may be saved now."""
+    """A step was taken, or rows were stored; the learner's state may be saved now."""
 
     task: int
     epoch: int

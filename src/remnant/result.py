@@ -31,8 +31,9 @@ class History:
     peak_rows: int = 0  # in all memories at once
     seconds: float = 0.0  # all of them
     phase_seconds: dict[str, float] = field(default_factory=dict)  # in steps of each phase
-    loss_sum: float = 0.0  # over the epoch that is going on
-    loss_rows: int = 0  # in it
+    losses: dict[str, tuple[float, int]] = field(
+        default_factory=dict
+    )  # sum and rows since an epoch's end
 
 
 def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any]:

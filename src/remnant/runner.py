@@ -151,8 +151,8 @@ class Run:
         if event.loss is not None:
             if not math.isfinite(event.loss):
                 raise Diverged(f"the loss became {event.loss}")
-            history.loss_sum += event.loss * event.images
-            history.loss_rows += event.images
+            total, rows = history.losses.get(event.work, (0.0, 0))
+            history.losses[event.work] = total + event.loss * event.images, rows + event.images
 
     def _check_budget(self) -> None:
         """Hold a method to the rows it is granted: a larger memory is an unfair comparison."""
@@ -181,8 +181,8 @@ class Run:
     def _look(self, event: EpochDone) -> None:
         """Measure at the end of an epoch, before anything is rolled back."""
         history, memory = self.history, self._memory()
-        loss = history.loss_sum / history.loss_rows if history.loss_rows else None
-        history.loss_sum, history.loss_rows = 0.0, 0
+        total, rows = history.losses.pop(event.work, (0.0, 0))
+        loss = total / rows if rows else None
         facts: dict[str, Any] = {"task": event.task, "epoch": event.epoch}
         if Phase.CONSOLIDATE in event.phase:
             division = None
@@ -288,7 +288,8 @@ class Run:
 
     def _finish(self) -> None:
         for name, memory in self.learner.memories().items():
-            content = memory_file(memory, self.stream)
-            checkpoint.write_atomically(self.folder / f"{name}.safetensors", content)
+            if len(memory):
+                content = memory_file(memory, self.stream)
+                checkpoint.write_atomically(self.folder / f"{name}.safetensors", content)
         text = json.dumps(summarise(self.config, self.stream, self.history), indent=1) + "\n"
         checkpoint.write_atomically(self.folder / "result.json", text.encode())

@@ -60,9 +60,10 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     ]
     memory = result["memory"]
     if memory and memory["size"]:
+        where = f", in {next(iter(result['memories']))}" if len(result["memories"]) > 1 else ""
         balance = "-" if memory["balance"] is None else f"{memory['balance']:.2f}"
         rows += [
-            ("memory purity", f"{memory['purity']:.1f} %", "stored labels that are right"),
+            ("memory purity", f"{memory['purity']:.1f} %", f"stored labels that are right{where}"),
             ("wrong labels stored", f"{memory['wrong']}", f"of {memory['size']} rows"),
             ("memory balance", balance, "1: as many rows of each class"),
         ]
@@ -99,7 +100,7 @@ def consolidation(found: dict[str, Any] | None) -> list[tuple[str, str, str]]:
 
 def files(folder: Path, result: dict[str, Any]) -> str:
     """Say where the files are."""
-    names = list(result["memories"])
+    names = [name for name, memory in result["memories"].items() if memory["size"]]
     kept = f"     {names[0]}.safetensors  what was kept" if len(names) == 1 else ""
     if len(names) > 1:
         kept = f"\n    *.safetensors   what was kept in {', '.join(names)}"
