@@ -170,6 +170,13 @@ def test_rates_of_replay_are_no_part_of_a_learner_of_another_build() -> None:
     assert "lr" not in tiny("spr").table()
 
 
+@pytest.mark.parametrize("method", ["spr", "cnll"])
+def test_the_smallest_buffer_will_do(run_in: RunIn, method: str) -> None:
+    learner = {"expert_steps": 2, "base_steps": 2} if method == "spr" else {"finetune_epochs": 1}
+    config = tiny_config(method=method, per_class=4, epochs=1, buffer=2, learner=learner)
+    assert result_of(run_in(config))["memory_rows"]["peak"] <= config.learner.budget(2)
+
+
 def test_a_buffer_larger_than_the_task_is_judged_all_the_same(run_in: RunIn) -> None:
     result = result_of(run_in(tiny("spr", buffer=500)))
     assert result["memories"]["purified"]["size"] > 0

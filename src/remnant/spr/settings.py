@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from remnant.component import expect, tuned
 from remnant.protocol import STREAM, Plan, Work
 
+LEAST = 4  # images in a batch: half of it is two, which can be compared
 CONSTANT = 10  # steps before the rate begins to fall
 EXPERT, BASE, CLASSIFIER = "expert", "base", "classifier"  # its kinds of work
 
@@ -19,7 +20,7 @@ class Spr:
     purified: int = 0  # rows that are kept; 0: as many as `buffer`
     expert_steps: int = tuned(4000)  # for each full delayed memory of an epoch, spread over all epochs
     base_steps: int = tuned(3000)  # after them, as many times
-    batch: int = 500  # images in such a step, each in two views
+    batch: int = 0  # images in such a step, each in two views; 0: as many as `buffer`
     lr: float = tuned(3e-4)  # of expert and base
     temperature: float = 0.5  # of the contrastive loss
     features: int = 256  # that are compared
@@ -38,7 +39,7 @@ class Spr:
                 for name in ("delay", "purified")
             }
             | {
-                "batch >= 4": self.batch >= 4,  # half of it is two images, which can be compared
+                f"batch >= {LEAST}, or 0": self.batch >= LEAST or not self.batch,
                 "finetune_batch >= 3": self.finetune_batch >= 3,  # so that no batch has one row
             }
             | {f"{name} > 0": getattr(self, name) > 0 for name in ("lr", "temperature", "finetune_lr")}
@@ -47,8 +48,13 @@ class Spr:
         )
 
     def sized(self, buffer: int) -> "Spr":
-        """Return the same with the sizes of its memories filled in."""
-        return replace(self, delay=self.delay or buffer, purified=self.purified or buffer)
+        """Return the same with the sizes of its memories and batches filled in."""
+        return replace(
+            self,
+            delay=self.delay or buffer,
+            purified=self.purified or buffer,
+            batch=self.batch or max(LEAST, buffer),
+        )
 
     def budget(self, buffer: int) -> int:
         """Return how many rows its memories may hold together: the paper grants 2 x 500."""
