@@ -206,8 +206,13 @@ def test_a_budget_is_spread_over_the_epochs_and_never_to_nothing() -> None:
 def test_views_are_normalised(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Tensor] = []
     learner = tiny_spr(tiny_stream())
+
+    def look(net: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if net.training:
+            seen.append(inputs[0])
+
     for trainee in (learner.expert, learner.base):
-        trainee.net.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+        trainee.net.register_forward_pre_hook(look)
     monkeypatch.setattr(learner, "_contrastive", lambda name: learner.expert)
     finish(learner.learn(tiny_stream().tasks[0]))
     assert min(float(x.min()) for x in seen) < -0.5  # a grey of 0 is (0 - mean) / deviation
