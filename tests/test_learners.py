@@ -121,7 +121,7 @@ def test_the_peak_of_all_memories_is_recorded(run_in: RunIn) -> None:
         ({"method": "cnll", "learner.noisy": 200}, "would hold 600 rows"),
         ({"method": "spr", "learner.purified": 101}, "granted 200; make one of them smaller"),
         ({"method": "spr", "objective": "asymmetric"}, "objective: spr makes no such choice"),
-        ({"method": "spr", "buffer": 1}, "buffer: spr needs at least 2 rows, got 1"),
+        ({"method": "spr", "buffer": 1}, "buffer: spr needs a memory of at least 2 rows, got 1"),
         ({"method": "er-ace", "learner": "cnll"}, "say method = cnll, if you meant that"),
         ({"method": "spr", "learner.expert_steps": 0}, "expected expert_steps >= 1, got 0"),
         ({"method": "aer-abs", "learner.delay": 3}, "replay has no setting 'delay'"),

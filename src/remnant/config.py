@@ -216,12 +216,19 @@ def _contradictions(config: Config) -> Iterator[tuple[set[str], str]]:
             attempt()
         except RemnantError as error:
             yield {"data", key}, f"{key}: {error}"
-    if not isinstance(config.learner, Replay):
+    yield from _method_problems(config)
+
+
+def _method_problems(config: Config) -> Iterator[tuple[set[str], str]]:
+    uses_memory = config.the_method().uses_memory(config.epochs)
+    if uses_memory and config.buffer < 2:
+        text = f"buffer: {config.method} needs a memory of at least 2 rows, got {config.buffer}"
+        yield {"buffer", "method"}, text
+    if isinstance(config.learner, Replay):
+        yield from _memory_problems(config) if uses_memory else ()
+        yield from _consolidation_problems(config)
+    elif config.buffer > 1:
         yield from _learner_problems(config, config.learner)
-        return
-    if config.the_method().uses_memory(config.epochs):
-        yield from _memory_problems(config)
-    yield from _consolidation_problems(config)
 
 
 def _learner_problems(config: Config, learner: Spr | Cnll) -> Iterator[tuple[set[str], str]]:
@@ -233,9 +240,6 @@ def _learner_problems(config: Config, learner: Spr | Cnll) -> Iterator[tuple[set
             f"{', '.join(changed)}: {name} makes no such choice; "
             + ("leave it out" if config.method == name else f"say method = {name}, if you meant that"),
         )
-    if config.buffer < 2:
-        yield {"buffer", "method"}, f"buffer: {name} needs at least 2 rows, got {config.buffer}"
-        return
     budget, capacity = learner.budget(config.buffer), learner.capacity(config.buffer)
     if budget is not None and capacity > budget:
         yield (
@@ -282,11 +286,6 @@ def _consolidation_problems(config: Config) -> Iterator[tuple[set[str], str]]:
 
 def _memory_problems(config: Config) -> Iterator[tuple[set[str], str]]:
     method, batch = config.the_method(), config.batch
-    if config.buffer < 2:
-        yield (
-            {"buffer", "method"},
-            f"buffer: {config.method} needs a memory of at least 2 rows, got {config.buffer}",
-        )
     if not method.insertion.count(batch):
         yield (
             {"insertion", "batch", "method"},
