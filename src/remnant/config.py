@@ -264,8 +264,7 @@ def _consolidation_problems(config: Config) -> Iterator[tuple[set[str], str]]:
         yield (
             keys,
             f"consolidation: with the schedule {name!r} there is no trained network to go on with; add "
-            "consolidation.from_scratch=true, or take a method that has it: gdumb+coteaching, "
-            "gdumb+dividemix",
+            "consolidation.from_scratch=true, or take gdumb+coteaching or gdumb+dividemix",
         )
     judges = ["insertion"] if method.insertion.needs_loss else []
     if method.replacement.needs_loss or isinstance(method.replacement, PurityDiversity):
