@@ -283,6 +283,7 @@ def test_a_consolidation_that_cannot_be_is_refused(settings: dict[str, Any], wor
         ({"method": "aer-abs", "replacement": "reservoir"}, "aer"),
         ({"method": "er+dividemix", "consolidation": {"lambda_u": 5.0}}, "er+dividemix"),
         ({"method": "er+dividemix", "consolidation": {"lambda_u": 0.0}}, "er+dividemix-custom"),
+        ({"method": "er+dividemix", "consolidation": {"confidence_penalty": True}}, "er+dividemix"),
         ({"method": "er+coteaching", "consolidation": {"forget_rate": 0.0}}, "er+coteaching-custom"),
         ({"method": "joint", "schedule": "always"}, "joint-custom"),
         ({"method": "finetune"}, "finetune"),

@@ -24,7 +24,7 @@ class DivideMix(Consolidation):
     ramp: int = 16  # epochs after them until lambda_u is reached
     temperature: float = 0.5  # below 1 sharpens refined and guessed labels
     mixup: float = 4.0  # both parameters of the Beta distribution
-    confidence_penalty: bool = False  # in the warm-up; for asymmetric noise
+    confidence_penalty: bool = tuned(False)  # in the warm-up; for asymmetric noise
 
     networks: ClassVar[int] = 2
 
