@@ -16,7 +16,11 @@ def predict(net: nn.Module, x: Tensor, prepare: Callable[[Tensor], Tensor]) -> T
     """Return logits (B, C) of inputs that are prepared a few at a time; BatchNorm learns nothing."""
     net.eval()
     with torch.inference_mode():
-        logits = torch.cat([net(prepare(part)) for part in x.split(CHUNK)])
+        return finite(torch.cat([net(prepare(part)) for part in x.split(CHUNK)]))
+
+
+def finite(logits: Tensor) -> Tensor:
+    """Return logits, unless the network that gave them has diverged."""
     if not logits.isfinite().all():
         raise Diverged("the network's output is not finite")
     return logits
@@ -41,7 +45,5 @@ def embed(net: nn.Module, x: Tensor, y: Tensor, prepare: Callable[[Tensor], Tens
     network = cast(Any, net.eval())
     with torch.inference_mode():
         features = torch.cat([network.features(prepare(part)) for part in x.split(CHUNK)])
-        logits = network.head(features)
-    if not logits.isfinite().all():
-        raise Diverged("the network's output is not finite")
+        logits = finite(network.head(features))
     return Embedding(features, y, cross_entropy(logits, y), network.head.weight.detach())

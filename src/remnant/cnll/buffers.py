@@ -1,4 +1,4 @@
-"""What CNLL does to its buffers: offer rows, make room, put two together."""
+"""What CNLL does to its buffers: offer rows, put two together."""
 
 import torch
 

@@ -7,6 +7,7 @@ bit for bit. n rows, C classes.
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -84,7 +85,7 @@ class CnllLearner:
     def _pass(self, task: Task) -> Iterator[Event]:
         """Store the rows of a task; whenever the delay is full, and at the end, judge and learn them."""
         batches = even_batches(self.order, self.batch)
-        ends = torch.tensor([len(rows) for rows in batches]).cumsum(0).tolist()
+        ends = list(accumulate(map(len, batches)))
         while self.taken < len(self.order):
             if self._is_full("delay") or self._is_full("clean"):
                 yield from self._digest(task, is_over=False)

@@ -8,6 +8,7 @@ base learns to classify from that. B rows of the stream, C classes.
 
 import math
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, cast
 
 import torch
@@ -28,6 +29,8 @@ from remnant.spr.settings import BASE, CLASSIFIER, EXPERT, Spr, annealed
 from remnant.spr.simclr import contrastive_loss, strong_view
 from remnant.spr.trainee import Trainee
 from remnant.stream import Batch, Task, even_batches
+
+CURSOR = ("task", "epoch", "step", "stored", "fill", "fill_step", "tune_epoch", "tune_step")
 
 
 class SprLearner:
@@ -90,8 +93,8 @@ class SprLearner:
 
         Whenever a part of the epoch is complete, it is judged and the memory is empty again.
         """
-        memory, parts = self.delayed, even_batches(self.order, self.delayed.capacity)
-        ends = torch.tensor([len(part) for part in parts]).cumsum(0).tolist()
+        memory = self.delayed
+        ends = list(accumulate(map(len, even_batches(self.order, memory.capacity))))
         while True:
             begin = before + self.stored - len(memory)
             end = next((end for end in ends if end > begin), begin)
@@ -222,6 +225,3 @@ class SprLearner:
         self.order = state["order"]
         for name in CURSOR:
             setattr(self, name, state["cursor"][name])
-
-
-CURSOR = ("task", "epoch", "step", "stored", "fill", "fill_step", "tune_epoch", "tune_step")
