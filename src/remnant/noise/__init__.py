@@ -17,6 +17,7 @@ from remnant.noise.by_class import (
 )
 from remnant.noise.by_instance import Instance
 from remnant.noise.files import FromFile
+from remnant.noise.matrix import Matrix
 
 __all__ = [
     "NOISES",
@@ -25,6 +26,7 @@ __all__ = [
     "Clean",
     "FromFile",
     "Instance",
+    "Matrix",
     "Noise",
     "SuperclassRandom",
     "Symmetric",
@@ -41,5 +43,6 @@ NOISES: dict[str, Noise] = {
     "block": Block(),
     "superclass-random": SuperclassRandom(),
     "instance": Instance(),
+    "matrix": Matrix(path="matrix.npy"),
     "file": FromFile(path="labels.npy"),
 }

@@ -1,4 +1,4 @@
-"""Labels that are given: one for each row of the published training set, from a file."""
+"""Arrays from a user's files, and noise that is one: a label for each row as published."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,27 +10,35 @@ from remnant.data.source import Dataset, Labels, Spec
 from remnant.errors import RemnantError
 
 
-def require_file(path: Path) -> None:
+def require_file(path: Path, content: str) -> None:
     """Refuse a path that leads to no file."""
     if not path.is_file():
-        raise RemnantError(f"{path}: no such file of labels. Give the path of an .npy, .npz or .csv.")
+        raise RemnantError(f"{path}: no such file of {content}. Give the path of an .npy, .npz or .csv.")
+
+
+def read_array(path: Path, key: str, content: str, line: str) -> np.ndarray:
+    """Read an array from .npy, .npz or .csv; nothing is unpickled.
+
+    `content` and `line` say what it should hold, and what a line of a .csv.
+    """
+    require_file(path, content)
+    try:
+        if path.suffix == ".npz":
+            return _member(path, key)
+        if path.suffix == ".npy":
+            array: np.ndarray = np.load(path, allow_pickle=False)
+            return array
+        return np.loadtxt(path, delimiter=",", ndmin=1)
+    except (ValueError, TypeError, OSError, EOFError, BadZipFile) as error:
+        raise RemnantError(
+            f"{path}: expected an array of {content}, but it cannot be read ({error}). "
+            f"Write it with numpy.save(), or as one {line} a line in a .csv."
+        ) from error
 
 
 def read_labels(path: Path, key: str) -> Labels:
-    """Read whole-number labels from .npy, .npz or .csv; nothing is unpickled."""
-    require_file(path)
-    try:
-        if path.suffix == ".npz":
-            labels = _member(path, key)
-        elif path.suffix == ".npy":
-            labels = np.load(path, allow_pickle=False)
-        else:
-            labels = np.loadtxt(path, delimiter=",", ndmin=1)
-    except (ValueError, TypeError, OSError, EOFError, BadZipFile) as error:
-        raise RemnantError(
-            f"{path}: expected an array of labels, but it cannot be read ({error}). "
-            "Write it with numpy.save(), or as one label a line in a .csv."
-        ) from error
+    """Read whole-number labels."""
+    labels = read_array(path, key, "labels", "label")
     is_number = np.issubdtype(labels.dtype, np.number) and labels.ndim == 1 and len(labels) > 0
     if not is_number or not np.array_equal(labels, np.floor(labels)):
         raise RemnantError(
@@ -73,7 +81,7 @@ class FromFile:
 
     def check(self, spec: Spec) -> None:
         """Refuse a path that leads to no file."""
-        require_file(Path(self.path))
+        require_file(Path(self.path), "labels")
 
     def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
         """Return the labels of the file for the rows at hand."""
