@@ -21,7 +21,8 @@ check: $(READY)
 test-slow: $(READY)
 	$(VENV)/bin/pytest -m slow
 
-# Needs the real files: REMNANT_DATA=folder with cifar-10-batches-py, and Debian's dataset-fashion-mnist.
+# Needs the real files: REMNANT_DATA=folder with cifar-10-batches-py and CIFAR-10_human.pt, and Debian's
+# dataset-fashion-mnist.
 test-data: $(READY)
 	$(VENV)/bin/pytest -m data
 

@@ -38,7 +38,7 @@ def run(
     ] = None,
     method: Annotated[str | None, typer.Option(help="See `remnant list methods`.")] = None,
     noise: Annotated[
-        str | None, typer.Option(help="symmetric:0.4, asymmetric:0.2, file:labels.npy, none, ...")
+        str | None, typer.Option(help="symmetric:0.4, instance:0.2, file:labels.npy, none, ...")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
     per_class: Annotated[

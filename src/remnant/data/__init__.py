@@ -1,7 +1,7 @@
 """The data sets, by name."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -88,7 +88,7 @@ def entry(name: str) -> Entry:
 
 def load(name: str, folder: Path | None) -> Dataset:
     """Load a data set from this data folder, or from the cache, which is filled if need be."""
-    return entry(name).loader(folder)
+    return replace(entry(name).loader(folder), folder=folder)
 
 
 def get(name: str, folder: Path | None) -> str:

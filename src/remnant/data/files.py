@@ -64,6 +64,13 @@ def data_dir(option: Path | None) -> Path | None:
     return Path(named).expanduser() if named else None
 
 
+def root(folder: Path | None) -> Path:
+    """Return the data folder itself: the one that was named, or the user's cache."""
+    import pooch
+
+    return folder or Path(pooch.os_cache("remnant"))
+
+
 def mend(files: Published, folder: Path | None) -> str:
     """Return the command that brings these files in order."""
     option = "" if folder is None else f" --data-dir {shlex.quote(str(folder))}"
@@ -77,10 +84,10 @@ def locate(files: Published, folder: Path | None, *, writable: bool = False) -> 
     the files are to be written.
     """
     home = files.places[0]
-    root = folder or _cache()
-    candidates = [root / place for place in files.places]
-    if root.name == Path(home).name:
-        candidates.insert(0, root)
+    below = root(folder)
+    candidates = [below / place for place in files.places]
+    if below.name == Path(home).name:
+        candidates.insert(0, below)
     if folder is None and files.installed and not writable:
         candidates.append(files.installed)
     whole = (c for c in candidates if all((c / name).is_file() for name in files.md5))
@@ -127,12 +134,6 @@ def get(files: Published, folder: Path | None) -> str:
 
 class _MismatchError(Exception):
     """A file is not what was published: expected and found."""
-
-
-def _cache() -> Path:
-    import pooch
-
-    return Path(pooch.os_cache("remnant"))
 
 
 def _check(place: Place) -> list[FileCheck]:

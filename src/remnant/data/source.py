@@ -4,7 +4,8 @@ N rows of a training set, T rows of a test set, C classes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -66,6 +67,7 @@ class Dataset:
     test_y: Labels  # (T,)
     index: Labels  # (N,) position of each training row in the published data set
     published: int  # training rows of the published data set
+    folder: Path | None = None  # data folder it was read from, None for the cache
 
 
 def arrays(
@@ -91,12 +93,9 @@ def subset(data: Dataset, per_class: int, rng: np.random.Generator) -> Dataset:
     """Keep `per_class` training rows of each true class (all, where there are fewer), in order."""
     chosen = [rng.permutation(np.flatnonzero(data.y == c))[:per_class] for c in np.unique(data.y)]
     rows = np.sort(np.concatenate(chosen))
-    return Dataset(
-        spec=data.spec,
+    return replace(
+        data,
         train=Arrays(data.train.take(torch.from_numpy(rows))),
         y=data.y[rows],
-        test=data.test,
-        test_y=data.test_y,
         index=data.index[rows],
-        published=data.published,
     )

@@ -17,6 +17,7 @@ from remnant.noise.by_class import (
 )
 from remnant.noise.by_instance import Instance
 from remnant.noise.files import FromFile
+from remnant.noise.human import Human
 from remnant.noise.matrix import Matrix
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Block",
     "Clean",
     "FromFile",
+    "Human",
     "Instance",
     "Matrix",
     "Noise",
@@ -44,5 +46,6 @@ NOISES: dict[str, Noise] = {
     "superclass-random": SuperclassRandom(),
     "instance": Instance(),
     "matrix": Matrix(path="matrix.npy"),
+    "human": Human(),
     "file": FromFile(path="labels.npy"),
 }

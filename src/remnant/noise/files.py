@@ -1,5 +1,6 @@
 """Arrays from a user's files, and noise that is one: a label for each row as published."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
@@ -39,8 +40,7 @@ def read_array(path: Path, key: str, content: str, line: str) -> np.ndarray:
 def read_labels(path: Path, key: str) -> Labels:
     """Read whole-number labels."""
     labels = read_array(path, key, "labels", "label")
-    is_number = np.issubdtype(labels.dtype, np.number) and labels.ndim == 1 and len(labels) > 0
-    if not is_number or not np.array_equal(labels, np.floor(labels)):
+    if not _is_whole(labels):
         raise RemnantError(
             f"{path}: expected one whole number for each training row, found an array of "
             f"shape {labels.shape} and type {labels.dtype}."
@@ -48,10 +48,58 @@ def read_labels(path: Path, key: str) -> Labels:
     return labels.astype(np.int64)
 
 
-def clean_labels(path: Path) -> Labels | None:
-    """Return the array `clean_label` of an archive, which tells whether its order is ours."""
-    with np.load(path, allow_pickle=False) as archive:
-        return archive["clean_label"].astype(np.int64) if "clean_label" in archive else None
+def read_archive(path: Path) -> dict[str, Labels]:
+    """Return every array of whole numbers (N,) in an .npz, by name."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: _unpickled(archive, name) for name in archive}
+    except (ValueError, TypeError, OSError, EOFError, BadZipFile) as error:
+        raise RemnantError(
+            f"{path}: expected an archive of arrays, but it cannot be read ({error}). "
+            "Write it with numpy.savez()."
+        ) from error
+    return {name: y.astype(np.int64) for name, y in arrays.items() if _is_whole(y)}
+
+
+def _unpickled(archive: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    try:
+        return archive[name]
+    except ValueError:  # objects, which are of no use here
+        return np.empty(0)
+
+
+def _is_whole(labels: np.ndarray) -> bool:
+    is_number = np.issubdtype(labels.dtype, np.number) and labels.ndim == 1 and len(labels) > 0
+    return bool(is_number and np.array_equal(labels, np.floor(labels)))
+
+
+def of_rows(path: Path, labels: Labels, data: Dataset) -> Labels:
+    """Return the labels of the rows at hand; refuse those of other rows or other classes."""
+    classes = len(data.spec.classes)
+    if len(labels) != data.published:
+        raise RemnantError(
+            f"{path}: expected a label for each of the {data.published:,} training rows of "
+            f"{data.spec.name}, found {len(labels):,}. Is it made for another data set?"
+        )
+    if labels.min() < 0 or labels.max() >= classes:
+        raise RemnantError(
+            f"{path}: expected labels from 0 to {classes - 1}, found "
+            f"{labels.min()} to {labels.max()}. Number the classes as {data.spec.name} does."
+        )
+    return labels[data.index]
+
+
+def require_truth(path: Path, name: str, labels: Labels, data: Dataset) -> None:
+    """Refuse a file whose own true labels are not those of the data: its rows are in another order."""
+    truth = of_rows(path, labels, data)
+    differ = np.flatnonzero(truth != data.y)
+    if len(differ):
+        first, classes = differ[0], data.spec.classes
+        raise RemnantError(
+            f"{path}: its {name} differs from {data.spec.name} in {len(differ):,} of {len(data.y):,} "
+            f"rows, first in row {data.index[first]}: {classes[truth[first]]} there, "
+            f"{classes[data.y[first]]} here. Its rows are in another order; use the file made for it."
+        )
 
 
 def _member(path: Path, key: str) -> np.ndarray:
@@ -85,22 +133,8 @@ class FromFile:
 
     def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
         """Return the labels of the file for the rows at hand."""
-        labels, classes = read_labels(Path(self.path), self.key), len(data.spec.classes)
-        if len(labels) != data.published:
-            raise RemnantError(
-                f"{self.path}: expected a label for each of the {data.published:,} training rows of "
-                f"{data.spec.name}, found {len(labels):,}. Is it made for another data set?"
-            )
-        if self.key and (truth := clean_labels(Path(self.path))) is not None:
-            differs = int((truth[data.index] != data.y).sum())
-            if differs:
-                raise RemnantError(
-                    f"{self.path}: its clean_label differs from {data.spec.name} in {differs:,} of "
-                    f"{len(data.y):,} rows. Its rows are in another order; use the file made for it."
-                )
-        if labels.min() < 0 or labels.max() >= classes:
-            raise RemnantError(
-                f"{self.path}: expected labels from 0 to {classes - 1}, found "
-                f"{labels.min()} to {labels.max()}. Number the classes as {data.spec.name} does."
-            )
-        return labels[data.index]
+        path = Path(self.path)
+        labels = read_labels(path, self.key)
+        if self.key and (truth := read_archive(path).get("clean_label")) is not None:
+            require_truth(path, "clean_label", truth, data)
+        return of_rows(path, labels, data)

@@ -1,0 +1,196 @@
+"""Labels from a file that torch.save wrote: a dict of arrays, tensors or lists by name.
+
+Such a file is a pickle, inside a zip archive since torch 1.6 and bare before. It is opened without
+running any of the code a pickle can name: the few numpy and torch types of number arrays are replaced by
+stand-ins. Each has a __setstate__, so that no pickle can change the stand-in itself.
+"""
+
+import io
+import pickle
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile, is_zipfile
+
+import numpy as np
+
+from remnant.data.source import Labels
+from remnant.errors import RemnantError
+
+# What reading a file of the wrong form can raise.
+UNREADABLE = (
+    *(pickle.UnpicklingError, EOFError, BadZipFile, OSError, MemoryError),
+    *(AttributeError, LookupError, TypeError, ValueError, OverflowError, RecursionError),
+)
+LEGACY = 0x1950A86A20F9469CFC6C  # the number with which a bare file begins
+
+
+def read_torch(path: Path) -> dict[str, Labels]:
+    """Return every array of whole numbers (N,) in a file, by name; what is none is left out."""
+    try:
+        content = path.read_bytes()
+        fields, storage = _zipped(content) if is_zipfile(io.BytesIO(content)) else _bare(content)
+        found = {str(name): _numbers(value, storage) for name, value in fields.items()}
+    except UNREADABLE as error:
+        raise RemnantError(
+            f"{path}: expected a dict of number arrays written by torch.save, found {error!r}; "
+            "use the file as published"
+        ) from error
+    return {name: y.astype(np.int64) for name, y in found.items() if y is not None and _is_whole(y)}
+
+
+Storage = Callable[["_Storage"], bytes]  # the content of a tensor's storage
+
+
+def _zipped(content: bytes) -> tuple[Mapping[str, object], Storage]:
+    archive = ZipFile(io.BytesIO(content))
+    names = [name for name in archive.namelist() if name.endswith("data.pkl")]
+    if len(names) != 1:
+        raise pickle.UnpicklingError(f"an archive with {len(names)} files data.pkl")
+    root = names[0].removesuffix("data.pkl")
+    fields = _Unpickler(io.BytesIO(archive.read(names[0])), encoding="latin1").load()
+    return fields, lambda storage: archive.read(f"{root}data/{storage.key}")
+
+
+def _bare(content: bytes) -> tuple[Mapping[str, object], Storage]:
+    """Read five pickles (number, version, machine, the object, keys), then a storage for each key."""
+    stream = io.BytesIO(content)
+    number, _, _, fields, keys = (_Unpickler(stream, encoding="latin1").load() for _ in range(5))
+    if number != LEGACY:
+        raise pickle.UnpicklingError("a pickle that torch.save did not write")
+    tensors = [value.storage for value in fields.values() if isinstance(value, _Tensor)]
+    sizes = {storage.key: storage.kind.itemsize for storage in tensors}
+    storages = {}
+    for key in keys:
+        count = int.from_bytes(stream.read(8), "little")
+        storages[key] = stream.read(count * sizes[key])
+    return fields, lambda storage: storages[storage.key]
+
+
+def _numbers(value: object, storage: Storage) -> np.ndarray | None:
+    """Return the array that a value of the dict stands for, if it is one."""
+    if isinstance(value, _Array):
+        return value.value
+    if isinstance(value, _Tensor):
+        flat = np.frombuffer(storage(value.storage), value.storage.kind)
+        if value.start + value.count > len(flat):
+            raise pickle.UnpicklingError(f"a tensor of {value.count} numbers in {len(flat)}")
+        return flat[value.start : value.start + value.count]
+    if isinstance(value, list) and all(type(item) is int for item in value):
+        return np.array(value, dtype=np.int64)
+    return None
+
+
+def _is_whole(y: np.ndarray) -> bool:
+    return y.ndim == 1 and np.array_equal(y, np.floor(y))
+
+
+class _Kind:
+    """Stands in for numpy.dtype: numbers, and no objects."""
+
+    def __init__(self, code: object, *_: object) -> None:
+        if not isinstance(code, str) or not re.fullmatch(r"[iu][1248]|f[48]", code):
+            raise pickle.UnpicklingError(f"an array of {code!r}, not of numbers")
+        self.code, self.order = code, "<"
+
+    def __setstate__(self, state: tuple[object, ...]) -> None:
+        self.order = ">" if state[1] == ">" else "<"
+
+
+class _Array:
+    """Stands in for numpy.ndarray while a pickle builds one."""
+
+    def __init__(self, *_: object) -> None:
+        self.value: np.ndarray = np.empty(0, np.int64)
+
+    def __setstate__(self, state: tuple[object, tuple[int, ...], object, object, object]) -> None:
+        _, shape, kind, _, content = state
+        if not isinstance(kind, _Kind):
+            raise pickle.UnpicklingError(f"an array of {kind!r}, not of numbers")
+        raw = content.encode("latin1") if isinstance(content, str) else content
+        if not isinstance(raw, bytes):
+            raise pickle.UnpicklingError(f"an array made of {type(raw).__name__}, not of bytes")
+        self.value = np.frombuffer(raw, kind.order + kind.code).reshape(shape)
+
+
+class _Bytes:
+    """Stands in for _codecs.encode, by which old pickles write bytes: it gives bytes."""
+
+    def __new__(cls, text: str, encoding: str) -> bytes:  # type: ignore[misc]
+        if encoding != "latin1":
+            raise pickle.UnpicklingError(f"bytes as {encoding!r}, not as latin1")
+        return str.encode(text, "latin1")
+
+    def __setstate__(self, state: object) -> None:
+        """Refuse nothing, keep nothing: there is no such object."""
+
+
+class _Storage:
+    """Stands in for the numbers of a tensor, which are outside the pickle."""
+
+    def __init__(self, kind: str, key: str) -> None:
+        self.kind, self.key = np.dtype(kind), key
+
+    def __setstate__(self, state: object) -> None:
+        """Keep nothing."""
+
+
+class _Tensor:
+    """Stands in for the function that rebuilds a tensor, and for the tensor: one row of numbers."""
+
+    def __init__(self, storage: object, start: int, size: tuple[int], step: object, *_: object) -> None:
+        if not isinstance(storage, _Storage) or len(size) != 1 or step != (1,):
+            raise pickle.UnpicklingError(f"a tensor of shape {size} and strides {step}, not one row")
+        self.storage, self.start, self.count = storage, int(start), int(size[0])
+        if self.start < 0 or self.count < 0:
+            raise pickle.UnpicklingError(f"a tensor from {start} on, of shape {size}")
+
+    def __setstate__(self, state: object) -> None:
+        """Keep nothing."""
+
+
+class _Hooks:
+    """Stands in for the empty OrderedDict that every tensor carries."""
+
+    def __setstate__(self, state: object) -> None:
+        """Keep nothing."""
+
+
+# A storage is known by the text of its kind, which a pickle can neither call nor change.
+_STORAGES: Mapping[tuple[str, str], str] = {
+    ("torch", "LongStorage"): "<i8",
+    ("torch", "IntStorage"): "<i4",
+    ("torch", "ShortStorage"): "<i2",
+    ("torch", "CharStorage"): "<i1",
+    ("torch", "ByteStorage"): "<u1",
+    ("torch", "FloatStorage"): "<f4",
+    ("torch", "DoubleStorage"): "<f8",
+}
+# All the names that arrays of numbers need.
+_STAND_INS: Mapping[tuple[str, str], object] = {
+    ("numpy.core.multiarray", "_reconstruct"): _Array,  # before numpy 2
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): _Array,
+    ("numpy", "dtype"): _Kind,
+    ("_codecs", "encode"): _Bytes,
+    ("torch._utils", "_rebuild_tensor_v2"): _Tensor,
+    ("collections", "OrderedDict"): _Hooks,
+    **_STORAGES,
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Builds numbers, texts, lists, dicts and arrays of numbers; knows no other name."""
+
+    def find_class(self, module: str, name: str) -> object:
+        """Return the stand-in for a name in a pickle."""
+        if (module, name) not in _STAND_INS:
+            raise pickle.UnpicklingError(f"the forbidden name {module}.{name}")
+        return _STAND_INS[module, name]
+
+    def persistent_load(self, pid: tuple[object, str, object]) -> _Storage:
+        """Return the place of a tensor's numbers: ("storage", kind, key, ...)."""
+        _, kind, key, *_ = pid
+        if kind not in _STORAGES.values():
+            raise pickle.UnpicklingError(f"a tensor of {kind!r}, not of numbers")
+        return _Storage(kind, str(key))
