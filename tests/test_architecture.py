@@ -11,7 +11,7 @@ ORDER = [
     "insertion", "nets", "predict", "memory", "scoring", "replacement", "objective", "protocol",
     "sgd", "mixture", "consolidate", "spr", "cnll", "methods", "learner", "metrics", "evaluate",
     "checkpoint", "registry", "config", "recipe", "experiment", "estimate", "process", "progress",
-    "result", "runner", "summary", "listing", "commands", "cli_data", "cli", "__main__",
+    "result", "runner", "summary", "listing", "transition", "commands", "cli_data", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 

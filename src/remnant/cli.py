@@ -19,7 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.add_typer(data_app, name="data", help="Fetch and check data sets.")
+app.add_typer(data_app, name="data", help="Fetch and check data sets, look at noise.")
 
 LISTS = ("methods", "data", "nets", "noises", "recipes")
 CHOICES = ("objectives", "schedules", "insertions", "replacements", "consolidations", "learners")

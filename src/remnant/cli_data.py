@@ -1,4 +1,4 @@
-"""The commands `remnant data get` and `remnant data check`.
+"""The commands `remnant data get`, `remnant data check` and `remnant data noise`.
 
 Nothing here imports torch before a command runs, so that help appears at once.
 """
@@ -10,7 +10,7 @@ import typer
 
 app = typer.Typer(
     name="data",
-    help="Download data sets and check their files.",
+    help="Download data sets, check their files, look at their noise.",
     no_args_is_help=True,
 )
 
@@ -70,6 +70,33 @@ def check(
     reports = [_report(name, place, is_asked=bool(names)) for name in names or every]
     if not all(reports):
         raise typer.Exit(1)
+
+
+@app.command()
+def noise(
+    name: Annotated[str, typer.Argument(metavar="DATA", help="A data set.", show_default=False)],
+    kind: Annotated[
+        str, typer.Option("--noise", metavar="TYPE", help="symmetric:0.4, human:worse, ...")
+    ],
+    seed: Annotated[int, typer.Option(help="Of the noise: the labels are those of a run with it.")] = 0,
+    per_class: Annotated[int, typer.Option(help="Training rows per class; 0: all.")] = 0,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the noise: noise.shared=true."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Draw it.", show_default=False)
+    ] = None,
+    folder: DataDir = None,
+) -> None:
+    """Show what noise makes of a data set: how much of each class is observed as each other.
+
+    Example: remnant data noise cifar10 --noise human:worse --plot noise.svg --data-dir ~/data
+    """
+    from remnant import commands
+
+    settings = [f"noise={kind}", f"seed={seed}", f"per_class={per_class}", *(changes or [])]
+    commands.show_noise(name, settings, folder, plot)
 
 
 def _report(name: str, folder: Path | None, *, is_asked: bool) -> bool:

@@ -1,4 +1,4 @@
-"""What the verb `run` does, once the words of the command line are known."""
+"""What the verbs `run` and `data noise` do, once the words of the command line are known."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from remnant.config import Config, resolve
 from remnant.data import data_dir
 from remnant.errors import RemnantError
 from remnant.estimate import estimate
-from remnant.experiment import make_the_stream
+from remnant.experiment import make_the_data, make_the_stream
 from remnant.noise import NOISES
 from remnant.process import compute
 from remnant.progress import duration, screen
+from remnant.transition import headline, picture, table, transitions
 
 
 @dataclass(frozen=True)
@@ -74,3 +75,22 @@ def plan(request: Request) -> None:
     print(f"# time      about {duration(expected.seconds)} on {config.threads} thread(s)")
     print(f"# memory    about {expected.megabytes:,.0f} MB")
     print(f"# folder    {folder} ({state})")
+
+
+def show_noise(data: str, changes: Sequence[str], folder: Path | None, plot: Path | None) -> None:
+    """Print what noise makes of the labels of a data set, as a run would see them; draw it if asked."""
+    config = resolve(recipe.apply({"data": data, "tasks": 1}, changes))
+    rows, observed = make_the_data(config, data_dir(folder))
+    names = rows.spec.classes
+    counts = transitions(rows.y, observed, len(names))
+    title = f"{data}, noise {short(NOISES, config.noise)}, seed {config.seed}: {headline(counts)}"
+    if plot:
+        try:
+            plot.write_text(picture(counts, names, title), encoding="utf-8")
+        except OSError as error:
+            raise RemnantError(
+                f"{plot}: expected a file that can be written, found: {error.strerror}; name another"
+            ) from error
+    print(f"{title}\n\n{table(counts, names)}")
+    if plot:
+        print(f"\n{plot}")

@@ -7,7 +7,8 @@ from torch import nn
 
 from remnant.cnll import CnllLearner
 from remnant.config import Config
-from remnant.data import load, subset
+from remnant.data import Dataset, load, subset
+from remnant.data.source import Labels
 from remnant.learner import ReplayLearner
 from remnant.memory import Memory
 from remnant.methods import Replay
@@ -18,13 +19,18 @@ from remnant.spr import Spr, SprLearner
 from remnant.stream import Stream, class_order, make_stream
 
 
-def make_the_stream(config: Config, data_dir: Path | None) -> Stream:
-    """Load the data, draw the noise, split into tasks."""
+def make_the_data(config: Config, data_dir: Path | None) -> tuple[Dataset, Labels]:
+    """Load the rows and draw the noise: the data set, and the observed labels of its training rows."""
     data = load(config.data, data_dir)
     if config.per_class:
         # One subset for all seeds: runs of several seeds differ in noise and training, not in data.
         data = subset(data, config.per_class, numpy_generator(0, "subset"))
-    observed = config.noise(data, numpy_generator(config.seed, "noise"))
+    return data, config.noise(data, numpy_generator(config.seed, "noise"))
+
+
+def make_the_stream(config: Config, data_dir: Path | None) -> Stream:
+    """Load the data, draw the noise, split into tasks."""
+    data, observed = make_the_data(config, data_dir)
     stream = make_stream(
         data,
         observed,

@@ -75,7 +75,7 @@ class Instance:
     """
 
     rate: float = 0.4  # mean of the rows' own rates, which deviate by 0.1
-    shared: bool = False  # instance: one matrix from pixels to classes for all, not one for each class
+    shared: bool = False  # one matrix from pixels to classes for all, not one for each class
 
     def __post_init__(self) -> None:
         check_rate(self.rate)

@@ -80,7 +80,7 @@ class Human:
     (40 %); with superclasses as classes: coarse (26 %).
     """
 
-    kind: str = "worse"  # human: aggre, random1, random2, random3, worse; noisy; coarse
+    kind: str = "worse"  # aggre, random1, random2, random3 or worse; noisy; coarse
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
