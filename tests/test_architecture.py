@@ -7,11 +7,12 @@ ROOT = Path(__file__).parent.parent / "src" / "remnant"
 
 # Imports point up this list: data -> noise -> stream -> learner -> metrics -> runner -> command line.
 ORDER = [
-    "errors", "component", "rng", "autoaugment", "augment", "data", "noise", "stream", "schedule",
-    "insertion", "nets", "predict", "memory", "scoring", "replacement", "objective", "protocol",
-    "sgd", "mixture", "consolidate", "spr", "cnll", "methods", "learner", "metrics", "evaluate",
-    "checkpoint", "registry", "config", "recipe", "experiment", "estimate", "process", "progress",
-    "result", "runner", "summary", "listing", "transition", "commands", "cli_data", "cli", "__main__",
+    "errors", "component", "rng", "autoaugment", "augment", "skeleton", "data", "noise", "stream",
+    "schedule", "insertion", "nets", "predict", "memory", "scoring", "replacement", "objective",
+    "protocol", "sgd", "mixture", "consolidate", "spr", "cnll", "methods", "learner", "metrics",
+    "evaluate", "checkpoint", "registry", "config", "recipe", "experiment", "estimate", "process",
+    "progress", "result", "runner", "summary", "listing", "transition",
+    "commands", "cli_data", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))
 
