@@ -66,7 +66,7 @@ def tiny_learner(method: Method, stream: Stream, **changes: Any) -> ReplayLearne
     capacity = settings.pop("capacity", 10)
     spec = stream.spec
     logits = len(spec.classes) if method.objective.keeps_logits else 0
-    memory = Memory(capacity, spec.shape, logits=logits)
+    memory = Memory(capacity, spec.shape, spec.dtype, logits=logits)
 
     def new_net(name: str) -> nn.Module:
         return build(Small(4), spec, derive(3, name), method.objective.normed_head)

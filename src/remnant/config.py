@@ -14,11 +14,12 @@ from remnant import component
 from remnant.cnll import Cnll
 from remnant.consolidate import CONSOLIDATIONS, Consolidation, Nothing
 from remnant.data import DATA
-from remnant.errors import RemnantError, nearest
+from remnant.errors import RemnantError, nearest, sentence
 from remnant.insertion import Insertion
 from remnant.learner import Training
 from remnant.methods import LEARNERS, METHODS, Method, Replay
 from remnant.nets import NETS, Net
+from remnant.nets import check_fits as check_net
 from remnant.noise import NOISES, Noise, check_fits
 from remnant.objective import Objective
 from remnant.registry import CHOICES, OF_METHOD, OF_REPLAY, REGISTRIES
@@ -150,7 +151,7 @@ def resolve(given: Mapping[str, Any]) -> Config:
     try:
         config = Config(**complete)
     except ValidationError as error:
-        problems += [_sentence(e) for e in error.errors()]
+        problems += [sentence(e) for e in error.errors()]
         wrong = {str(e["loc"][0]) for e in error.errors()}
         config = Config(**_with_method({k: v for k, v in raw.items() if k not in wrong}))
     problems += [text for keys, text in _contradictions(config) if not wrong & keys]
@@ -187,13 +188,6 @@ def _hint(key: str, known: list[str]) -> str:
     return f"; did you mean {' or '.join(owners)}?" if owners else nearest(key, known)
 
 
-def _sentence(error: Mapping[str, Any]) -> str:
-    where = ".".join(str(part) for part in error["loc"])
-    message = error["msg"].removeprefix("Value error, ")
-    is_own = error["type"] == "value_error"
-    return f"{where}: {message}" if is_own else f"{where}: {message}, got {error['input']!r}"
-
-
 def _contradictions(config: Config) -> Iterator[tuple[set[str], str]]:
     """Yield what does not go together, with the keys that take part in it."""
     spec = DATA[config.data].spec
@@ -210,12 +204,15 @@ def _contradictions(config: Config) -> Iterator[tuple[set[str], str]]:
         "tasks": lambda: config.split or split_evenly(classes, config.tasks),
         "class_order": lambda: class_order(config.class_order, spec, np.random.default_rng()),
         "noise": lambda: check_fits(config.noise, spec),
+        "net": lambda: check_net(config.net, spec),
     }
     for key, attempt in attempts.items():
         try:
             attempt()
         except RemnantError as error:
             yield {"data", key}, f"{key}: {error}"
+    for choice, why in () if spec.are_images else config.the_method().for_images_only():
+        yield {"data", "method", choice}, f"{choice}: {why}: {config.data} are skeletons"
     yield from _method_problems(config)
 
 

@@ -72,6 +72,7 @@ def make_the_replay_learner(config: Config, stream: Stream) -> ReplayLearner:
     memory = Memory(
         config.buffer if method.uses_memory(config.epochs) else 0,
         spec.shape,
+        spec.dtype,
         logits=len(spec.classes) if method.objective.keeps_logits else 0,
     )
     rng = Generators.from_seed(config.seed)

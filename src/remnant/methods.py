@@ -4,7 +4,7 @@ Two methods are learners of their own, with settings in place of the six choices
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
@@ -83,6 +83,14 @@ class Method:
         """Whether the two differ in rates and the like at most."""
         choices = [choice.name for choice in fields(self) if choice.compare]
         return all(is_same_but_tuned(getattr(self, c), getattr(other, c)) for c in choices)
+
+    def for_images_only(self) -> Iterator[tuple[str, str]]:
+        """Yield each choice that needs images, and what to choose instead."""
+        if isinstance(self.learner, Spr):
+            yield "learner", "SPR crops and colours images; take another method"
+        for choice in ("objective", "consolidation"):
+            if getattr(getattr(self, choice), "cutmix", 0):
+                yield choice, f"CutMix pastes rectangles of images; set {choice}.cutmix=0"
 
 
 LOSS_AWARE, BALANCED = Reservoir(loss_aware_victim), Reservoir(asymmetric_victim)

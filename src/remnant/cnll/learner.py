@@ -216,7 +216,7 @@ class CnllLearner:
         offer(self.buffers[name], rows, self.task, self.rng.memory)
 
     def _new_buffer(self, name: str) -> Memory:
-        return Memory(getattr(self.settings, name), self.spec.shape)
+        return Memory(getattr(self.settings, name), self.spec.shape, self.spec.dtype)
 
     def _empty(self, *names: str) -> None:
         self.buffers |= {name: self._new_buffer(name) for name in names}

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from remnant.augment import View, beta, mixup
+from remnant.augment import beta, mixup
 from remnant.cnll.settings import Cnll
 from remnant.consolidate.labels import sharpen, soft_cross_entropy, squared_error, uniformity
+from remnant.data.source import AnyView
 from remnant.predict import predict
 
 
@@ -50,7 +51,7 @@ class Views:
 class Looks(NamedTuple):
     """How raw rows are looked at."""
 
-    view: View
+    view: AnyView
     rng: torch.Generator
 
     def weak(self, x: Tensor) -> Tensor:

@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from remnant.augment import View
 from remnant.component import expect, tuned
+from remnant.data.source import AnyView
 from remnant.memory import Memory
 from remnant.predict import cross_entropy, predict
 from remnant.protocol import Division
@@ -28,7 +28,7 @@ class Bench:
 
     nets: tuple[nn.Module, ...]  # the first one is tested; the stream's, unless from scratch
     memory: Memory
-    view: View
+    view: AnyView
     rng: torch.Generator
     seen: Tensor  # (C,) which classes have been met
     noise_rate: float  # share of wrong labels, as far as it is known

@@ -18,6 +18,22 @@ from remnant.augment import View
 Labels = NDArray[np.int64]
 
 
+class AnyView(Protocol):
+    """How raw inputs become what a network sees."""
+
+    def plain(self, x: Tensor) -> Tensor:
+        """Return inputs as they are tested."""
+        ...
+
+    def augmented(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """Return inputs weakly augmented, each on its own."""
+        ...
+
+    def strong(self, x: Tensor, rng: torch.Generator) -> Tensor:
+        """Return inputs strongly augmented, each on its own."""
+        ...
+
+
 @dataclass(frozen=True)
 class Spec:
     """A data set without its rows."""
@@ -25,9 +41,15 @@ class Spec:
     name: str
     shape: tuple[int, ...]  # of one input, channels first
     classes: tuple[str, ...]  # names, in the order of the label numbers
-    view: View  # how inputs are augmented and normalised
+    view: AnyView  # how inputs are augmented and normalised
     superclass: tuple[int, ...] = ()  # class -> superclass, where the data set has them
     mistaken_for: Mapping[int, int] = field(default_factory=dict)  # class -> the class it resembles
+    dtype: torch.dtype = torch.uint8  # of raw inputs
+
+    @property
+    def are_images(self) -> bool:
+        """Whether inputs have pixels, which can be cropped, coloured and pasted."""
+        return isinstance(self.view, View)
 
 
 class Source(Protocol):
@@ -72,9 +94,9 @@ class Dataset:
 
 def arrays(
     spec: Spec,
-    x: NDArray[np.uint8],
+    x: NDArray[np.generic],
     y: NDArray[np.integer],
-    test_x: NDArray[np.uint8],
+    test_x: NDArray[np.generic],
     test_y: NDArray[np.integer],
 ) -> Dataset:
     """Wrap arrays that fit in memory as a data set."""

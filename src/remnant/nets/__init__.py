@@ -8,8 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from remnant.data.source import Spec
+from remnant.errors import RemnantError
+from remnant.nets.efficientgcn import EfficientGcn
 from remnant.nets.resnet import ResNet
 from remnant.nets.small import SmallNet
+from remnant.skeleton import SkeletonView
 
 
 def check_width(width: int) -> None:
@@ -58,11 +61,35 @@ class CifarResNet:
         return ResNet(spec.shape[0], len(spec.classes), self.blocks, self.width)
 
 
+@dataclass(frozen=True)
+class EfficientGcnB0:
+    """Graph network for skeletons."""
+
+    def build(self, spec: Spec) -> nn.Module:
+        """Build the network for a data set."""
+        if not isinstance(spec.view, SkeletonView):
+            raise TypeError(f"EfficientGCN expects skeletons, and {spec.name} has none")
+        return EfficientGcn(spec.view.graph, len(spec.classes))
+
+
 NETS: dict[str, Net] = {
     "small": Small(),
     "resnet18": CifarResNet((2, 2, 2, 2)),
     "resnet34": CifarResNet((3, 4, 6, 3)),
+    "efficientgcn-b0": EfficientGcnB0(),
 }
+
+
+def check_fits(net: Net, spec: Spec) -> None:
+    """Refuse a network whose inputs are of another kind."""
+    of_images = [name for name, known in NETS.items() if not isinstance(known, EfficientGcnB0)]
+    if isinstance(net, EfficientGcnB0) and spec.are_images:
+        raise RemnantError(
+            f"efficientgcn-b0 sees skeletons, and {spec.name} are images. "
+            f"Use {', '.join(of_images[:-1])} or {of_images[-1]}."
+        )
+    if not isinstance(net, EfficientGcnB0) and not spec.are_images:
+        raise RemnantError(f"it sees images, and {spec.name} are skeletons. Use efficientgcn-b0.")
 
 
 class NormedHead(nn.Module):

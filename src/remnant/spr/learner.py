@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from remnant.augment import View
 from remnant.data.source import Spec
 from remnant.memory import Memory
 from remnant.nets import NewNet
@@ -40,10 +41,10 @@ class SprLearner:
         self, settings: Spr, epochs: int, batch: int, spec: Spec, new_net: NewNet, rng: Generators
     ) -> None:
         """Build all of them; `epochs` and `batch` are of the stream, and sizes are filled in."""
-        self.settings, self.epochs, self.batch, self.view = settings, epochs, batch, spec.view
+        self.settings, self.epochs, self.batch, self.view = settings, epochs, batch, images(spec)
         self.new_net, self.rng = new_net, rng
-        self.delayed = Memory(settings.delay, spec.shape)
-        self.purified = Memory(settings.purified, spec.shape)
+        self.delayed = Memory(settings.delay, spec.shape, spec.dtype)
+        self.purified = Memory(settings.purified, spec.shape, spec.dtype)
         self.offered = torch.zeros(len(spec.classes), dtype=torch.long)  # to the purified memory
         self.base, self.expert = self._contrastive("base"), self._contrastive("expert")
         self.classifier = Trainee(new_net("classifier"))
@@ -225,3 +226,10 @@ class SprLearner:
         self.order = state["order"]
         for name in CURSOR:
             setattr(self, name, state["cursor"][name])
+
+
+def images(spec: Spec) -> View:
+    """Return how images are seen; nothing else can be cropped and coloured."""
+    if not isinstance(spec.view, View):
+        raise TypeError(f"SPR expects images, and {spec.name} has none")
+    return spec.view

@@ -1,0 +1,177 @@
+"""EfficientGCN-B0: a light graph network for skeletons, with three branches of input.
+
+By Song et al., "Constructing Stronger and Faster Baselines for Skeleton-based Action Recognition"; B0 is
+its smallest scale, whose branches have no temporal layer after the stem. N skeletons of M bodies, c
+channels, T frames, V joints.
+"""
+
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from remnant.skeleton import Graph, hop_matrices
+from remnant.skeleton.view import BRANCHES, CHANNELS
+
+HOPS = 3
+WINDOW = 5  # frames of a temporal convolution
+STEM, BRANCH, MAIN = 64, (48, 32), (64, 128)  # channels
+DROPOUT = 0.25
+
+
+class EfficientGcn(nn.Module):
+    """Places, speeds and bones each in a branch of its own, then together."""
+
+    def __init__(self, graph: Graph, classes: int) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(_branch(graph) for _ in range(BRANCHES))
+        blocks, inputs = [], BRANCHES * BRANCH[-1]
+        for outputs in MAIN:
+            blocks += [
+                SpatialConv(inputs, outputs, graph),
+                SandGlass(outputs, 2),
+                JointAttention(outputs),
+            ]
+            inputs = outputs
+        self.main = nn.Sequential(*blocks)
+        self.dropout = Dropout(DROPOUT)
+        self.head = nn.Linear(inputs, classes)
+        self.apply(_initialise)
+
+    def maps(self, x: Tensor) -> Tensor:
+        """Return what is pooled into features, of branches (N, 3, 6, T, V, M): (N M, 128, T / 4, V)."""
+        bodies = x.permute(1, 0, 5, 2, 3, 4).flatten(1, 2)  # of all skeletons: they share the weights
+        seen = [branch(part) for branch, part in zip(self.branches, bodies, strict=True)]
+        return cast(Tensor, self.main(torch.cat(seen, 1)))
+
+    def features(self, x: Tensor) -> Tensor:
+        """Return what the head sees, (N, 128): the mean over bodies, frames and joints."""
+        pooled = self.maps(x).mean((2, 3))
+        return pooled.view(len(x), -1, pooled.shape[1]).mean(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits."""
+        return cast(Tensor, self.head(self.dropout(self.features(x))))
+
+
+def _branch(graph: Graph) -> nn.Sequential:
+    layers: list[nn.Module] = [nn.BatchNorm2d(CHANNELS), SpatialConv(CHANNELS, STEM, graph)]
+    layers.append(TemporalConv(STEM))
+    for inputs, outputs in zip((STEM, *BRANCH), BRANCH, strict=False):
+        layers += [SpatialConv(inputs, outputs, graph), JointAttention(outputs)]
+    return nn.Sequential(*layers)
+
+
+def _pointwise(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 1, stride=(stride, 1)), nn.BatchNorm2d(outputs)
+    )  # fmt: skip
+
+
+def _temporal(channels: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(
+            channels, channels, (WINDOW, 1), stride=(stride, 1), padding=(WINDOW // 2, 0), groups=groups
+        ),
+        nn.BatchNorm2d(channels),
+    )
+
+
+class SpatialConv(nn.Module):
+    """Each joint takes from those 0, 1 and 2 hops away, with weights that are learned for each pair."""
+
+    matrices: Tensor
+
+    def __init__(self, inputs: int, outputs: int, graph: Graph) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, HOPS * outputs, 1)
+        # Not saved: it follows from the graph.
+        self.register_buffer("matrices", hop_matrices(graph, HOPS), persistent=False)
+        self.mask = nn.Parameter(torch.ones(HOPS, len(graph.joints), len(graph.joints)))
+        self.norm = nn.BatchNorm2d(outputs)
+        self.shortcut = nn.Identity() if inputs == outputs else _pointwise(inputs, outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return swish(norm(sum over hops of X_k (A_k * mask_k)) + shortcut(x))."""
+        by_hop = self.conv(x).unflatten(1, (HOPS, -1))
+        taken = torch.einsum("bkctv,kvw->bctw", by_hop, self.matrices * self.mask)
+        return F.silu(self.norm(taken) + self.shortcut(x))
+
+
+class TemporalConv(nn.Module):
+    """A plain convolution over five frames."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.body = _temporal(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return swish(body(x) + x)."""
+        return F.silu(self.body(x) + x)
+
+
+class SandGlass(nn.Module):
+    """Convolutions over five frames, one channel at a time, on both ends of a bottleneck."""
+
+    def __init__(self, channels: int, stride: int) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            *(_temporal(channels, groups=channels), nn.SiLU()),
+            _pointwise(channels, channels // 2),
+            *(_pointwise(channels // 2, channels), nn.SiLU()),
+            _temporal(channels, stride, groups=channels),
+        )
+        self.shortcut = nn.Identity() if stride == 1 else _pointwise(channels, channels, stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return body(x) + shortcut(x)."""
+        return cast(Tensor, self.body(x) + self.shortcut(x))
+
+
+class JointAttention(nn.Module):
+    """Which frames and which joints matter: a weight for each, and their products."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.squeeze = nn.Sequential(_pointwise(channels, channels // 2), nn.Hardswish())
+        self.of_frames = nn.Conv2d(channels // 2, channels, 1)
+        self.of_joints = nn.Conv2d(channels // 2, channels, 1)
+        self.norm = nn.BatchNorm2d(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return swish(norm(x * weight) + x)."""
+        frames, joints = x.mean(3, keepdim=True), x.mean(2, keepdim=True).transpose(2, 3)
+        both = self.squeeze(torch.cat([frames, joints], 2))
+        frames, joints = both.split([x.shape[2], x.shape[3]], 2)
+        weight = self.of_frames(frames).sigmoid() * self.of_joints(joints).sigmoid().transpose(2, 3)
+        return F.silu(self.norm(x * weight) + x)
+
+
+class Dropout(nn.Module):
+    """Dropout that draws from a seed of its own, saved with the weights: a run can be cut anywhere."""
+
+    seed: Tensor
+
+    def __init__(self, probability: float) -> None:
+        super().__init__()
+        self.probability = probability
+        self.register_buffer("seed", torch.randint(1 << 62, ()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop values in training; the others grow, so that their sum is expected to stay."""
+        if not self.training:
+            return x
+        rng = torch.Generator().manual_seed(int(self.seed))
+        kept = torch.rand(x.shape, generator=rng) >= self.probability
+        self.seed.copy_(torch.randint(1 << 62, (), generator=rng))
+        return x * kept.to(x) / (1 - self.probability)
+
+
+def _initialise(layer: nn.Module) -> None:
+    if isinstance(layer, nn.Conv2d):
+        nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+    elif isinstance(layer, nn.Linear):
+        nn.init.normal_(layer.weight, std=0.001)
+    if isinstance(layer, nn.Conv2d | nn.Linear) and layer.bias is not None:
+        nn.init.zeros_(layer.bias)
