@@ -1,3 +1,4 @@
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -305,3 +306,28 @@ def test_a_method_that_never_trains_on_the_stream_cannot_use_its_network(
     given: dict[str, Any], message: str
 ) -> None:
     assert message in problems(method="gdumb", **given)
+
+
+SKELETONS = {"data": "nw-ucla", "net": "efficientgcn-b0"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"data": "nw-ucla"}, "net: it sees images, and nw-ucla are skeletons. Use efficientgcn-b0"),
+        ({"net": "efficientgcn-b0"}, "net: efficientgcn-b0 sees skeletons, and digits are images"),
+        (SKELETONS | {"method": "spr"}, "learner: SPR crops and colours images; take another method"),
+        (SKELETONS | {"method": "gdumb"}, "set consolidation.cutmix=0: nw-ucla are skeletons"),
+        (SKELETONS | {"method": "puridiver"}, "objective: CutMix pastes rectangles of images; set obj"),
+    ],
+)
+def test_what_needs_images_is_refused_for_skeletons(settings: dict[str, str], expected: str) -> None:
+    with pytest.raises(RemnantError, match=re.escape(expected)):
+        resolve(settings)
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "spr"])
+def test_skeletons_go_with_all_methods_that_can_do_without_images(method: str) -> None:
+    config = METHODS[method]
+    without = {choice: {"cutmix": 0.0} for choice, _ in config.for_images_only()}
+    assert resolve(SKELETONS | {"method": method} | without).data == "nw-ucla"

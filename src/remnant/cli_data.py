@@ -106,7 +106,7 @@ def _report(name: str, folder: Path | None, *, is_asked: bool) -> bool:
     checks = data.check(name, folder)
     files = data.entry(name).files
     if files is None:
-        typer.echo(f"{name}: comes with scikit-learn, no files to check")
+        typer.echo(f"{name}: {data.entry(name).by_hand or 'comes with scikit-learn, no files to check'}")
         return True
     command = data.mend(files, folder)
     if not is_asked and not any(c.exists for c in checks):

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from remnant.augment import View
 from remnant.cli_data import app
 from remnant.data import DATA, check, get, load
 from remnant.errors import RemnantError
@@ -16,14 +17,22 @@ def _nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_data_set_is_found_by_the_name_in_its_description() -> None:
-    assert list(DATA) == ["digits", "cifar10", "cifar100", "cifar100-coarse", "fashion-mnist"]
+    images = ["digits", "cifar10", "cifar100", "cifar100-coarse", "fashion-mnist"]
+    assert list(DATA) == [*images, "ntu60", "ntu60-xview", "nw-ucla"]
+    assert [name for name, entry in DATA.items() if entry.spec.are_images] == images
     assert all(name == entry.spec.name for name, entry in DATA.items())
 
 
 def test_a_mean_and_a_deviation_are_given_for_each_channel() -> None:
     for entry in DATA.values():
-        channels = entry.spec.shape[0]
-        assert len(entry.spec.view.mean) == len(entry.spec.view.std) == channels
+        channels, view = entry.spec.shape[0], entry.spec.view
+        if isinstance(view, View):
+            assert len(view.mean) == len(view.std) == channels
+
+
+def test_the_check_command_says_what_must_be_got_by_hand(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["check", "nw-ucla", "--data-dir", str(tmp_path)])
+    assert "nw-ucla: put a file nw_ucla.npz into the data folder" in result.output
 
 
 @pytest.mark.parametrize("use", [load, get, check])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from remnant.data import cifar, digits, fashion, files
+from remnant.data import cifar, digits, fashion, files, ntu, nw_ucla
 from remnant.data.files import FileCheck, Published, data_dir, mend
 from remnant.data.source import Dataset, Source, Spec, subset
 from remnant.errors import RemnantError, nearest
@@ -34,7 +34,8 @@ class Entry:
     spec: Spec
     about: str  # one line
     loader: Callable[[Path | None], Dataset]  # takes the data folder, None for the cache
-    files: Published | None  # None if it comes with an installed package
+    files: Published | None = None  # None if it comes with an installed package, or by hand
+    by_hand: str = ""  # how to get what cannot be downloaded
 
 
 def _digits(_: Path | None) -> Dataset:
@@ -48,7 +49,6 @@ DATA: dict[str, Entry] = {
             spec=digits.SPEC,
             about="8 x 8 handwritten digits in 10 classes, 1,438 + 359 rows; nothing to download",
             loader=_digits,
-            files=None,
         ),
         Entry(
             spec=cifar.CIFAR10,
@@ -74,6 +74,24 @@ DATA: dict[str, Entry] = {
             loader=fashion.load_fashion_mnist,
             files=fashion.FASHION_MNIST_FILES,
         ),
+        Entry(
+            spec=ntu.NTU60,
+            about="skeletons in motion, 60 actions, split by people, 40,091 + 16,487 rows; by hand",
+            loader=ntu.load_ntu60,
+            by_hand=ntu.BY_HAND,
+        ),
+        Entry(
+            spec=ntu.NTU60_XVIEW,
+            about="the same, split by cameras, 37,646 + 18,932 rows",
+            loader=ntu.load_ntu60_xview,
+            by_hand=ntu.BY_HAND,
+        ),
+        Entry(
+            spec=nw_ucla.NW_UCLA,
+            about="skeletons in motion, 10 actions, split by cameras, 1,019 + 463 rows; by hand",
+            loader=nw_ucla.load_nw_ucla,
+            by_hand=nw_ucla.BY_HAND,
+        ),
     )
 }
 
@@ -93,7 +111,9 @@ def load(name: str, folder: Path | None) -> Dataset:
 
 def get(name: str, folder: Path | None) -> str:
     """Download what is missing or wrong; return a sentence that says what was done."""
-    published = entry(name).files
+    published, by_hand = entry(name).files, entry(name).by_hand
+    if by_hand:
+        raise RemnantError(f"{name} cannot be downloaded: {by_hand}")
     if published is None:
         return f"{name} comes with scikit-learn: nothing to download"
     return files.get(published, folder)

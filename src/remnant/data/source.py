@@ -79,6 +79,21 @@ class Arrays:
 
 
 @dataclass(frozen=True, eq=False)
+class Mapped:
+    """A source that stays on disk: some rows of an array that is mapped into memory."""
+
+    x: NDArray[np.generic]
+    rows: Labels  # (N,) which rows of the array these are
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, rows: Tensor) -> Tensor:
+        """Return the raw inputs of these rows."""
+        return torch.from_numpy(np.array(self.x[self.rows[rows.numpy()]]))
+
+
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """Training and test rows with their true labels; the labels never travel past the stream."""
 

@@ -1,0 +1,175 @@
+"""NTU RGB+D 60: sixty actions of forty people before three cameras, from the published skeleton files.
+
+They are given out by their authors to those who ask, and read once: all of them go into one array on
+disk, which is mapped into memory afterwards. Its name has a hash of the list of files.
+"""
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from remnant.data.files import root
+from remnant.data.skeleton_file import JOINTS, KEPT, read_people
+from remnant.data.source import Dataset, Mapped, Spec
+from remnant.errors import RemnantError
+from remnant.skeleton import KINECT_V2, SkeletonView
+
+FRAMES = 288  # of at most 300 in a file
+SETUPS, ACTIONS = 17, 60  # the rest is NTU RGB+D 120
+FOLDER = "nturgb+d_skeletons"  # as in the published archive
+LEFT_OUT = "NTU_RGBD_samples_with_missing_skeletons.txt"  # as its authors call it: 302 of these samples
+BY_HAND = (
+    "ask for it at https://rose1.ntu.edu.sg/dataset/actionRecognition, then put the folder "
+    f"{FOLDER} and the list {LEFT_OUT} into the data folder"
+)
+CLASSES = (
+    *("drink water", "eat meal", "brush teeth", "brush hair", "drop", "pick up", "throw", "sit down"),
+    *("stand up", "clap", "read", "write", "tear up paper", "put on jacket", "take off jacket"),
+    *("put on shoe", "take off shoe", "put on glasses", "take off glasses", "put on hat"),
+    *("take off hat", "cheer up", "wave hand", "kick something", "reach into pocket", "hop", "jump up"),
+    *("phone call", "play with phone", "type on keyboard", "point to something", "take selfie"),
+    *("check time", "rub hands", "nod head", "shake head", "wipe face", "salute", "put palms together"),
+    *("cross hands in front", "sneeze or cough", "stagger", "fall down", "headache", "chest pain"),
+    *(
+        "back pain",
+        "neck pain",
+        "vomit",
+        "fan self",
+        "punch or slap",
+        "kick somebody",
+        "push",
+        "pat back",
+    ),
+    *("point finger", "hug", "give object", "touch pocket", "shake hands", "walk towards", "walk apart"),
+)
+NTU60 = Spec(
+    name="ntu60",
+    shape=(3, FRAMES, JOINTS, KEPT),
+    classes=CLASSES,
+    view=SkeletonView(KINECT_V2),
+    dtype=torch.float16,  # to 2 mm, where somebody is four metres away
+)
+NTU60_XVIEW = replace(NTU60, name="ntu60-xview")
+
+TRAIN_SUBJECTS = (1, 2, 4, 5, 8, 9, 13, 14, 15, 16, 17, 18, 19, 25, 27, 28, 31, 34, 35, 38)
+TRAIN_CAMERAS = (2, 3)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A file and what its name says."""
+
+    path: Path
+    setup: int
+    camera: int
+    subject: int
+    action: int
+
+    @property
+    def label(self) -> int:
+        """Return the class."""
+        return self.action - 1
+
+
+def load_ntu60(folder: Path | None) -> Dataset:
+    """Load NTU-60 as split by people (x-sub): twenty to learn from, twenty to be tested on."""
+    return _load(NTU60, folder, "subject", TRAIN_SUBJECTS)
+
+
+def load_ntu60_xview(folder: Path | None) -> Dataset:
+    """Load NTU-60 as split by cameras (x-view): two to learn from, one to be tested on."""
+    return _load(NTU60_XVIEW, folder, "camera", TRAIN_CAMERAS)
+
+
+def _load(spec: Spec, folder: Path | None, by: str, of_training: Sequence[int]) -> Dataset:
+    home = root(folder)
+    samples = find_samples(home)
+    x = mapped(home, samples)
+    is_train = np.isin([getattr(sample, by) for sample in samples], of_training)
+    labels = np.array([sample.label for sample in samples], dtype=np.int64)
+    train, test = np.flatnonzero(is_train), np.flatnonzero(~is_train)
+    return Dataset(
+        spec=spec,
+        train=Mapped(x, train),
+        y=labels[train],
+        test=Mapped(x, test),
+        test_y=labels[test],
+        index=np.arange(len(train), dtype=np.int64),
+        published=len(train),
+    )
+
+
+def parse_name(path: Path) -> Sample | None:
+    """Return setup, camera, subject and action, or None if the name has none."""
+    found = re.fullmatch(r"S(\d{3})C(\d{3})P(\d{3})R\d{3}A(\d{3})", path.stem)
+    return Sample(path, *map(int, found.groups())) if found else None
+
+
+def find_samples(root: Path) -> list[Sample]:
+    """Return the samples of NTU-60 in a data folder by name, without those in the list to leave out."""
+    folder = next((f for f in (root / FOLDER, root) if any(f.glob("S*.skeleton"))), None)
+    if folder is None:
+        raise RemnantError(f"{root / FOLDER}: expected .skeleton files, found none; {BY_HAND}")
+    left_out = read_left_out(root)
+    named = [parse_name(path) for path in sorted(folder.glob("S*.skeleton"))]
+    samples = [s for s in named if s is not None and s.setup <= SETUPS and s.action <= ACTIONS]
+    return [s for s in samples if s.path.stem not in left_out]
+
+
+def read_left_out(root: Path) -> set[str]:
+    """Return the names in the list of samples to leave out; its other lines are prose."""
+    path = next((p for p in (root / LEFT_OUT, root / FOLDER / LEFT_OUT) if p.is_file()), root / LEFT_OUT)
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise RemnantError(
+            f"{path}: expected the list of samples without sound skeletons, one name in a line, found: "
+            f"{error.strerror}; {BY_HAND}. If all of your samples are to be used, make it an empty file"
+        ) from error
+    return {line.strip() for line in lines if parse_name(Path(line.strip()))}
+
+
+def mapped(root: Path, samples: Sequence[Sample]) -> NDArray[np.float16]:
+    """Return all samples as one array on disk, (N, *shape), which is made the first time."""
+    import filelock
+
+    listed = "".join(f"{s.path.name} {s.path.stat().st_size}\n" for s in samples)
+    digest = hashlib.sha256(f"{NTU60.shape}\n{listed}".encode()).hexdigest()[:12]
+    path = root / f"ntu60-{digest}.npy"
+    try:
+        with filelock.FileLock(root / ".ntu60.lock"):  # runs started side by side read the files once
+            if not path.exists():
+                _convert(path, samples)
+    except OSError as error:
+        raise RemnantError(
+            f"{path}: cannot be written ({error}). All skeletons in one array take "
+            f"{len(samples) * np.prod(NTU60.shape) * 2 / 1e9:.1f} GB; make room, or name another folder "
+            "with --data-dir"
+        ) from error
+    array: NDArray[np.float16] = np.load(path, mmap_mode="r")
+    return array
+
+
+def _convert(path: Path, samples: Sequence[Sample]) -> None:
+    from tqdm import tqdm
+
+    aside = path.with_name(f".{path.name}.part")  # of a killed process, if it exists: begun anew
+    shape = (len(samples), *NTU60.shape)
+    array = np.lib.format.open_memmap(aside, mode="w+", dtype=np.float16, shape=shape)
+    try:
+        for row, sample in enumerate(tqdm(samples, "skeletons", disable=not sys.stderr.isatty())):
+            array[row] = read_people(sample.path, FRAMES)
+        array.flush()
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)

@@ -1,0 +1,87 @@
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from remnant.data import load
+from remnant.data.nw_ucla import resampled
+from remnant.errors import RemnantError
+
+
+def content(lengths: tuple[int, ...] = (4, 1, 9, 6)) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return {
+        "joints": rng.normal(size=(sum(lengths), 20, 3)).astype(np.float32),
+        "offsets": np.cumsum([0, *lengths]),
+        "y": np.arange(len(lengths)),
+        "is_train_crossview": np.array([True, True, False, True]),
+    }
+
+
+def test_sequences_of_one_frame_are_dropped_and_cameras_kept_apart(tmp_path: Path) -> None:
+    np.savez(tmp_path / "nw_ucla.npz", **content())
+    data = load("nw-ucla", tmp_path)
+    assert (data.y.tolist(), data.test_y.tolist()) == ([0, 3], [2])
+    x = data.train.take(torch.arange(2))
+    assert x.shape == (2, 3, 64, 20, 1)
+    assert x.dtype == torch.float32 == data.spec.dtype
+
+
+def test_a_sequence_is_seen_from_its_first_hips() -> None:
+    joints = content()["joints"][:4]
+    found = resampled(joints, frames=4)
+    assert np.allclose(found[..., 0], (joints - joints[0, 0]).transpose(2, 0, 1))
+    assert not found[:, 0, 0].any()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [([0, 4], [0, 1, 2, 3, 4]), ([0, 1, 5], [0, 0.5, 1, 3, 5])]
+)
+def test_short_sequences_are_stretched_along_lines(given: list[float], expected: list[float]) -> None:
+    joints = np.zeros((len(given), 20, 3), np.float32)
+    joints[:, 7, 1] = given
+    assert resampled(joints, frames=5)[1, :, 7, 0].tolist() == expected
+
+
+def test_long_sequences_keep_their_ends() -> None:
+    joints = np.random.default_rng(0).normal(size=(201, 20, 3)).astype(np.float32)
+    found = resampled(joints)
+    assert np.allclose(found[:, -1, :, 0].T, joints[-1] - joints[0, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"joints": np.zeros((20, 25, 3), np.float32)}, r"joints \(F, 20, 3\)"),
+        ({"offsets": np.array([0, 4, 5, 14, 21])}, "offsets that rise from 0 to F"),
+        ({"offsets": np.array([0, 4, 4, 14, 20])}, "offsets that rise from 0 to F"),
+        ({"y": np.array([0, 1, 2, 10])}, "4 labels below 10"),
+        ({"is_train_crossview": np.zeros(4)}, "4 booleans"),
+        ({"joints": np.full((20, 20, 3), np.nan, np.float32)}, "finite joints"),
+    ],
+)
+def test_other_arrays_are_refused(tmp_path: Path, change: dict[str, np.ndarray], expected: str) -> None:
+    np.savez(tmp_path / "nw_ucla.npz", **(content() | change))
+    with pytest.raises(RemnantError, match=f"nw_ucla.npz: expected {expected}"):
+        load("nw-ucla", tmp_path)
+
+
+def test_what_is_missing_or_broken_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "nw_ucla.npz"
+    with pytest.raises(RemnantError, match=r"expected a file, found nothing; put a file nw_ucla\.npz"):
+        load("nw-ucla", tmp_path)
+    path.write_bytes(b"PK no archive")
+    with pytest.raises(RemnantError, match=r"expected an \.npz file with the arrays joints, offsets"):
+        load("nw-ucla", tmp_path)
+    np.savez(path, joints=np.zeros(3))
+    with pytest.raises(RemnantError, match="offsets is not a file in the archive"):
+        load("nw-ucla", tmp_path)
+
+
+@pytest.mark.data
+def test_the_real_sequences() -> None:
+    data = load("nw-ucla", Path(os.environ["REMNANT_DATA"]))
+    assert (len(data.y), len(data.test_y)) == (1019, 463)
+    assert np.bincount(data.y).tolist() == [102, 101, 96, 124, 101, 102, 99, 99, 98, 97]
