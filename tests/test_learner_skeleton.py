@@ -1,5 +1,6 @@
 """Methods on skeletons: made ones, of four actions that look alike in a mirror."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ import torch
 from conftest import same, weights
 from torch import nn
 
-from remnant import checkpoint
+from remnant import checkpoint, recipe
+from remnant.config import resolve
 from remnant.data import Dataset, Spec
 from remnant.data.source import arrays
 from remnant.learner import ReplayLearner, Training
@@ -16,7 +18,9 @@ from remnant.memory import Memory
 from remnant.methods import METHODS
 from remnant.nets import NETS, build
 from remnant.noise import symmetric
+from remnant.progress import Quiet
 from remnant.rng import Generators, derive
+from remnant.runner import Options, Run, run
 from remnant.skeleton import KINECT_V1, SkeletonView
 from remnant.spr import Spr, SprLearner
 from remnant.stream import Stream, make_stream
@@ -106,3 +110,40 @@ def test_spr_is_for_images() -> None:
 
     with pytest.raises(TypeError, match="SPR expects images"):
         SprLearner(Spr(), 1, 8, SPEC, never, Generators.from_seed(0))
+
+
+def write_made_sequences(folder: Path) -> None:
+    """Three sequences of each action of NW-UCLA, and one to be tested on, of different lengths."""
+    rng, y = np.random.default_rng(0), np.repeat(np.arange(10), 4)
+    lengths = rng.integers(2, 9, len(y))
+    np.savez(
+        folder / "nw_ucla.npz",
+        joints=rng.normal(size=(lengths.sum(), 20, 3)).astype(np.float32),
+        offsets=np.cumsum([0, *lengths]),
+        y=y,
+        is_train_crossview=np.arange(len(y)) % 4 < 3,
+    )
+
+
+def test_a_run_that_is_cut_ends_with_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: Quiet
+) -> None:
+    write_made_sequences(tmp_path)
+    given = recipe.read("nw-ucla") | {"split": [4, 6], "epochs": 2, "batch": 8, "buffer": 6}
+    config, options = resolve(given), {"data_dir": tmp_path, "save_every": 0.0}
+    whole = run(config, Options(out=tmp_path / "whole", **options), quiet)
+    save = Run._save
+
+    def save_and_die(self: Run) -> Path:
+        path = save(self)
+        if self.history.steps == 5:
+            raise KeyboardInterrupt
+        return path
+
+    monkeypatch.setattr(Run, "_save", save_and_die)
+    with pytest.raises(KeyboardInterrupt):
+        run(config, Options(out=tmp_path / "cut", **options), quiet)
+    monkeypatch.setattr(Run, "_save", save)
+    cut = run(config, Options(out=tmp_path / "cut", **options), quiet)
+    for name in ("metrics.jsonl", "memory.safetensors", "config.toml"):
+        assert (cut / name).read_bytes() == (whole / name).read_bytes()
