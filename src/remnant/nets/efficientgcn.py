@@ -94,9 +94,19 @@ class SpatialConv(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return swish(norm(sum over hops of X_k (A_k * mask_k)) + shortcut(x))."""
+        take = self._take_first if x.shape[1] < self.norm.num_features else self._convolve_first
+        return F.silu(self.norm(take(x, self.matrices * self.mask)) + self.shortcut(x))
+
+    def _convolve_first(self, x: Tensor, weight: Tensor) -> Tensor:
         by_hop = self.conv(x).unflatten(1, (HOPS, -1))
-        taken = torch.einsum("bkctv,kvw->bctw", by_hop, self.matrices * self.mask)
-        return F.silu(self.norm(taken) + self.shortcut(x))
+        return torch.einsum("bkctv,kvw->bctw", by_hop, weight)
+
+    def _take_first(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Return the same: to take and to convolve are linear, and few channels are taken sooner."""
+        taken = torch.einsum("bctv,kvw->bkctw", x, weight).flatten(1, 2)
+        kernel = self.conv.weight.unflatten(0, (HOPS, -1)).transpose(0, 1).flatten(1, 2)
+        bias = torch.einsum("ko,kvw->ow", cast(Tensor, self.conv.bias).view(HOPS, -1), weight)
+        return F.conv2d(taken, kernel) + bias[:, None]
 
 
 class TemporalConv(nn.Module):
