@@ -1,8 +1,7 @@
 """Mistakes a user can mend. The command line prints them without a traceback."""
 
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 
 class RemnantError(Exception):
@@ -27,11 +26,3 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """
     close = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {close[0]!r}?" if close else "."
-
-
-def sentence(error: Mapping[str, Any]) -> str:
-    """Return what pydantic found wrong with a setting as one line."""
-    where = ".".join(str(part) for part in error["loc"])
-    message = error["msg"].removeprefix("Value error, ")
-    is_own = error["type"] == "value_error"
-    return f"{where}: {message}" if is_own else f"{where}: {message}, got {error['input']!r}"
