@@ -10,8 +10,8 @@ ORDER = [
     "errors", "component", "rng", "autoaugment", "augment", "skeleton", "data", "noise", "stream",
     "schedule", "insertion", "nets", "predict", "memory", "scoring", "replacement", "objective",
     "protocol", "sgd", "mixture", "consolidate", "spr", "cnll", "methods", "learner", "metrics",
-    "evaluate", "checkpoint", "registry", "config", "recipe", "experiment", "estimate", "process",
-    "progress", "result", "runner", "summary", "listing", "transition",
+    "evaluate", "checkpoint", "registry", "config", "recipe", "published", "experiment", "estimate",
+    "process", "progress", "result", "runner", "summary", "listing", "transition",
     "commands", "cli_data", "cli", "__main__",
 ]  # fmt: skip
 FILES = sorted(ROOT.rglob("*.py"))

@@ -188,13 +188,6 @@ def test_the_run_id_names_the_run_and_follows_config_and_data() -> None:
     assert len({config.run_id("data"), *others}) == 4
 
 
-def test_every_recipe_of_the_package_resolves() -> None:
-    names = recipe.recipes()
-    assert {"digits", "cifar10", "cifar10-small", "cifar100", "fashion"} <= names.keys()
-    for name in names:
-        assert resolve(recipe.read(name)).name == name
-
-
 def test_a_recipe_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(b"\xff\xfe lr")
     with pytest.raises(RemnantError, match=r"mine\.toml: expected TOML"):

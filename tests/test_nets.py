@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -26,6 +29,20 @@ def test_resnet34_of_width_64_has_the_published_size() -> None:
 def test_a_net_gives_one_logit_per_class(net: str, data: str) -> None:
     spec = DATA[data].spec
     assert build(NETS[net], spec, 0)(torch.randn(2, *spec.shape)).shape == (2, 10)
+
+
+def test_a_narrow_resnet_survives_odd_batches_on_two_threads() -> None:
+    """In a process of its own: what went wrong was a crash."""
+    program = """
+import torch
+from remnant.data import DATA
+from remnant.nets import CifarResNet, build
+torch.set_num_threads(2)
+net = build(CifarResNet((2, 2, 2, 2), 8), DATA["cifar10"].spec, 0).to(memory_format=torch.channels_last)
+for _ in range(10):
+    net(torch.randn(21, 3, 32, 32).to(memory_format=torch.channels_last)).sum().backward()
+"""
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
 
 
 def test_a_narrow_resnet_works_on_cifar100() -> None:

@@ -7,8 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from remnant.augment import View as View
     from remnant.config import Config as Config
     from remnant.config import resolve as resolve
+    from remnant.data import Entry as Entry
+    from remnant.data import Spec as Spec
+    from remnant.data import arrays as arrays
     from remnant.data import load as load
     from remnant.learner import ReplayLearner as ReplayLearner
     from remnant.learner import Training as Training
@@ -23,14 +27,18 @@ if TYPE_CHECKING:
 
 _HOME = {
     "Config": "config",
+    "Entry": "data",
     "METHODS": "methods",
     "Memory": "memory",
     "Method": "methods",
     "Options": "runner",
     "ReplayLearner": "learner",
+    "Spec": "data",
     "Stream": "stream",
     "Task": "stream",
     "Training": "learner",
+    "View": "augment",
+    "arrays": "data",
     "load": "data",
     "make_stream": "stream",
     "resolve": "config",

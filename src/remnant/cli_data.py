@@ -31,7 +31,7 @@ def get(
         str,
         typer.Argument(
             metavar="NAME",
-            help="digits, cifar10, cifar100, cifar100-coarse or fashion-mnist.",
+            help="See `remnant list data`.",
             show_default=False,
         ),
     ],
@@ -76,7 +76,7 @@ def check(
 def noise(
     name: Annotated[str, typer.Argument(metavar="DATA", help="A data set.", show_default=False)],
     kind: Annotated[
-        str, typer.Option("--noise", metavar="TYPE", help="symmetric:0.4, human:worse, ...")
+        str, typer.Option("--noise", "--type", metavar="TYPE", help="symmetric:0.4, human:worse, ...")
     ],
     seed: Annotated[int, typer.Option(help="Of the noise: the labels are those of a run with it.")] = 0,
     per_class: Annotated[int, typer.Option(help="Training rows per class; 0: all.")] = 0,
@@ -106,7 +106,9 @@ def _report(name: str, folder: Path | None, *, is_asked: bool) -> bool:
     checks = data.check(name, folder)
     files = data.entry(name).files
     if files is None:
-        typer.echo(f"{name}: {data.entry(name).by_hand or 'comes with scikit-learn, no files to check'}")
+        typer.echo(
+            f"{name}: {data.entry(name).by_hand or 'comes with an installed package, no files to check'}"
+        )
         return True
     command = data.mend(files, folder)
     if not is_asked and not any(c.exists for c in checks):

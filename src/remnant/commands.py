@@ -16,6 +16,7 @@ from remnant.experiment import make_the_data, make_the_stream
 from remnant.noise import NOISES
 from remnant.process import compute
 from remnant.progress import duration, screen
+from remnant.published import published
 from remnant.transition import headline, picture, table, transitions
 
 
@@ -74,6 +75,8 @@ def plan(request: Request) -> None:
     print(f"# steps     {steps}")
     print(f"# time      about {duration(expected.seconds)} on {config.threads} thread(s)")
     print(f"# memory    about {expected.megabytes:,.0f} MB")
+    for _, value, meaning in summary.paper(published(config)):
+        print(f"# paper     {value} {meaning}")
     print(f"# folder    {folder} ({state})")
 
 

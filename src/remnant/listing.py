@@ -9,7 +9,8 @@ from rich.table import Table
 
 from remnant import component
 from remnant.config import Config
-from remnant.data import DATA
+from remnant.data import entry, names
+from remnant.errors import RemnantError
 from remnant.methods import METHODS
 from remnant.recipe import recipes
 from remnant.registry import OF_METHOD, REGISTRIES
@@ -51,12 +52,20 @@ def meaning(thing: object, key: str) -> str:
     return ""
 
 
+def about(data: str) -> str:
+    """Return what a data set is, or what is wrong with the package that has it."""
+    try:
+        return entry(data).about
+    except RemnantError as error:
+        return str(error)
+
+
 def rows(what: str) -> Rows:
     """Return name and meaning of each thing of a kind."""
     if what == "methods":
         return ((name, method.about) for name, method in METHODS.items())
     if what == "data":
-        return ((name, entry.about) for name, entry in DATA.items())
+        return ((name, about(name)) for name in names())
     if what == "recipes":
         return ((name, text.splitlines()[0].lstrip("# ")) for name, text in recipes().items())
     if what == "settings":

@@ -6,7 +6,7 @@ Two methods are learners of their own, with settings in place of the six choices
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from remnant.cnll import Cnll
 from remnant.component import is_same_but_tuned
@@ -19,6 +19,7 @@ from remnant.consolidate import (
     Nothing,
     PuriDivER,
 )
+from remnant.data.source import Spec
 from remnant.insertion import Everything, Insertion, LowestLoss
 from remnant.objective import AsymmetricCrossEntropy, CrossEntropy, DarkReplay, Objective, OneBatch
 from remnant.protocol import CONSOLIDATE, STREAM, Plan, Work
@@ -48,6 +49,7 @@ class Replay:
         return "consolidation.lr" if work == CONSOLIDATE else "lr"
 
 
+PASTING = ("objective", "consolidation")  # choices that may use CutMix
 LEARNERS: dict[str, Replay | Spr | Cnll] = {"replay": Replay(), "spr": Spr(), "cnll": Cnll()}
 
 
@@ -84,11 +86,20 @@ class Method:
         choices = [choice.name for choice in fields(self) if choice.compare]
         return all(is_same_but_tuned(getattr(self, c), getattr(other, c)) for c in choices)
 
+    def on(self, spec: Spec) -> "Method":
+        """Return the method as it is for a data set: only images can be pasted together."""
+        changes = {} if spec.are_images else {choice: self._unpasted(choice) for choice in PASTING}
+        return replace(self, **changes)
+
+    def _unpasted(self, choice: str) -> Any:  # noqa: ANN401
+        value = getattr(self, choice)
+        return replace(value, cutmix=0.0) if hasattr(value, "cutmix") else value
+
     def for_images_only(self) -> Iterator[tuple[str, str]]:
         """Yield each choice that needs images, and what to choose instead."""
         if isinstance(self.learner, Spr):
             yield "learner", "SPR crops and colours images; take another method"
-        for choice in ("objective", "consolidation"):
+        for choice in PASTING:
             if getattr(getattr(self, choice), "cutmix", 0):
                 yield choice, f"CutMix pastes rectangles of images; set {choice}.cutmix=0"
 

@@ -1,21 +1,34 @@
 """Recipes: TOML files of settings, those that come with the package and a user's own."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 from remnant import component
+from remnant.config import Config
 from remnant.errors import RemnantError, nearest
+from remnant.methods import METHODS
+from remnant.noise import NOISES
 from remnant.registry import OF_METHOD, REGISTRIES
+
+CASES, PAPER = "for", "paper"  # tables of a recipe that are no settings
+CONDITIONS = ("method", "noise")  # of a case
 
 
 def recipes() -> dict[str, str]:
     """Return the text of each recipe that comes with the package."""
-    folder = files("remnant") / "recipes"
-    found = {f.name.removesuffix(".toml"): f for f in folder.iterdir() if f.name.endswith(".toml")}
-    return {name: found[name].read_text() for name in sorted(found)}
+    return dict(sorted(_texts(files("remnant") / "recipes")))
+
+
+def _texts(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:
+    for file in folder.iterdir():
+        if file.is_dir():
+            yield from _texts(file, f"{prefix}{file.name}/")
+        elif file.name.endswith(".toml"):
+            yield prefix + file.name.removesuffix(".toml"), file.read_text(encoding="utf-8")
 
 
 def find(name: str) -> Path | None:
@@ -28,8 +41,29 @@ def find(name: str) -> Path | None:
         return None
 
 
-def read(name: str) -> dict[str, Any]:
-    """Return the settings of a recipe: a name that comes with the package, or a file."""
+def read(name: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the settings of a recipe: a name that comes with the package, or a file.
+
+    What holds for some methods and noises only is under `for`, and chosen by `apply`. Settings that are
+    not there come from the recipe that it names as its `base`; `above` are those that rest on this one.
+    """
+    if name in above:
+        raise RemnantError(f"{name}: expected another recipe as base, but it would rest on itself.")
+    table = {key: value for key, value in _parsed(name).items() if key != PAPER}
+    base = table.pop("base", None)
+    if base is not None:
+        below = read(str(base), (*above, name))
+        table = below | table | {CASES: [*below.get(CASES, []), *table.get(CASES, [])]}
+    return table
+
+
+def papers() -> dict[str, dict[str, Any]]:
+    """Return, for each recipe that comes with the package, the numbers that the paper has for it."""
+    tables = {name: tomllib.loads(text) for name, text in recipes().items()}
+    return {name: table[PAPER] for name, table in tables.items() if PAPER in table}
+
+
+def _parsed(name: str) -> dict[str, Any]:
     known = recipes()
     path = None if name in known else find(name)
     if name not in known and path is None:
@@ -50,25 +84,80 @@ def _names_one(choice: object) -> bool:
     return isinstance(choice, str) or (isinstance(choice, Mapping) and "name" in choice)
 
 
-def apply(table: dict[str, Any], changes: Iterable[str]) -> dict[str, Any]:
+def apply(table: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
     """Return the settings with `key=value` or `key.setting=value` put on top.
 
-    Another method brings its own choices: those that the recipe names give way to them.
+    Another method brings its own choices: those that the recipe names give way to them. What the recipe
+    has for the method and the noise at hand goes in between.
     """
     changes = list(changes)
-    merged = dict(table)
+    settings = {key: value for key, value in table.items() if key != CASES}
     if any(change.partition("=")[0].strip() == "method" for change in changes):
-        merged = {k: v for k, v in merged.items() if k not in OF_METHOD or not _names_one(v)}
+        settings = {k: v for k, v in settings.items() if k not in OF_METHOD or not _names_one(v)}
+    asked = _put(settings, changes)
+    for case in table.get(CASES, []):
+        if is_meant(case, asked):
+            settings = _merge(settings, {k: v for k, v in case.items() if k not in CONDITIONS})
+    return _put(settings, changes)
+
+
+def is_meant(case: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether a case of a recipe is for the method and the noise that are asked for.
+
+    >>> asked = {"method": "er", "noise": "symmetric:0.4"}
+    >>> [is_meant({"noise": noise}, asked) for noise in ("symmetric", "symmetric:0.4", "symmetric:0.2")]
+    [True, True, False]
+    >>> is_meant({"method": ["er", "aer"], "noise": "block"}, asked)
+    False
+    """
+    methods, noises = (_listed(case.get(key, [])) for key in CONDITIONS)
+    unknown = [name for name in methods if name not in METHODS]
+    unknown += [text for text in noises if _noise(text)["name"] not in NOISES]
+    if unknown or not methods + noises:
+        raise RemnantError(
+            "a [[for]] of the recipe: expected a known method, a known noise, or a list of them, got "
+            f"{unknown or 'neither'}. See `remnant list`."
+        )
+    method = asked.get("method", Config.model_fields["method"].default)
+    noise = _noise(asked.get("noise", {}), whole=True)
+    return (not methods or method in methods) and (
+        not noises or any(_noise(text).items() <= noise.items() for text in noises)
+    )
+
+
+def _listed(value: Any) -> list[Any]:  # noqa: ANN401
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _noise(value: Any, whole: bool = False) -> dict[str, Any]:  # noqa: ANN401
+    """Return noise as a table, with the settings that were not named if it is to be whole."""
+    default = component.describe(NOISES, Config.model_fields["noise"].default)
+    table = {"name": default["name"]} | _as_table("noise", value)
+    known = component.settings(NOISES[table["name"]]) if table["name"] in NOISES else {}
+    return known | table if whole else table
+
+
+def _merge(table: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Put settings on top of others; of a choice, those that are not named stay."""
+    merged = dict(table)
+    for key, value in above.items():
+        is_part = isinstance(value, Mapping) and "name" not in value and key in REGISTRIES
+        merged[key] = _as_table(key, merged.get(key, {})) | value if is_part else value
+    return merged
+
+
+def _put(table: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
+    merged = dict(table)
     for change in changes:
         key, equals, text = change.partition("=")
         if not equals:
             raise RemnantError(f"expected key=value, got {change!r}: write --set lr=0.1")
         key, dot, setting = key.strip().partition(".")
-        if not dot:
-            merged[key] = component.literal(text.strip())
-            continue
-        registry = REGISTRIES.get(key, {})
-        base = merged.get(key, {})
-        base = component.as_table(registry, base) if isinstance(base, str | Mapping) else {}
-        merged[key] = base | {setting: component.literal(text.strip())}
+        value = component.literal(text.strip())
+        merged[key] = _as_table(key, merged.get(key, {})) | {setting: value} if dot else value
     return merged
+
+
+def _as_table(kind: str, value: Any) -> dict[str, Any]:  # noqa: ANN401
+    registry = REGISTRIES.get(kind, {})
+    return component.as_table(registry, value) if isinstance(value, str | Mapping) else {}

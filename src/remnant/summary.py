@@ -14,20 +14,23 @@ from rich.table import Table
 from remnant import recipe
 from remnant.config import resolve
 from remnant.progress import duration
+from remnant.published import Published, published
 
 
 def show(console: Console, folder: Path) -> None:
     """Print what a finished run found, where it lies, and what to try next."""
     result = json.loads((folder / "result.json").read_text())
+    table = tomllib.loads((folder / "config.toml").read_text())
     console.print()
     title = f"on {result['data']}, noise {escape(result['noise'])}, seed {result['seed']}"
     console.print(f"[bold]{result['method']}[/] {title}", highlight=False)
     console.print(accuracies(result))
-    for name, value, meaning in figures(result):
+    accuracy, *rest = figures(result)
+    for name, value, meaning in [accuracy, *paper(published(resolve(table))), *rest]:
         console.print(f"  {name:24s} {value:>9s}  [dim]{meaning}[/]", highlight=False)
     console.print()
     console.print(files(folder, result), markup=False, highlight=False, soft_wrap=True)
-    console.print(next_steps(folder, result), markup=False, highlight=False, soft_wrap=True)
+    console.print(next_steps(folder, table, result), markup=False, highlight=False, soft_wrap=True)
 
 
 def accuracies(result: dict[str, Any]) -> Table:
@@ -54,7 +57,7 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
         ),
         (
             "final forgetting",
-            f"{result['ff']:.1f}",
+            f"{round(result['ff'], 1) + 0.0:.1f}",
             "points lost; lower is better",
         ),
     ]
@@ -71,6 +74,16 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     rows += consolidation(result["consolidation"])
     pace = f"{result['images_per_second']:.0f} images/s, {result['peak_rss_mb']:.0f} MB"
     return [*rows, ("time", duration(result["seconds"]), pace)]
+
+
+def paper(found: Published | None) -> list[tuple[str, str, str]]:
+    """Return what the paper has for this method, noise and benchmark, and what was different there."""
+    if found is None:
+        return []
+    error = "" if found.error is None else f"+- {found.error:.1f} "
+    forgetting = "" if found.forgetting is None else f", forgetting {found.forgetting:.1f}"
+    there = f"; there {', '.join(found.other)}" if found.other else ""
+    return [("in the paper", f"{found.faa:.1f} %", f"{error}over 5 seeds{forgetting}{there}")]
 
 
 def others(memories: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -111,9 +124,8 @@ def files(folder: Path, result: dict[str, Any]) -> str:
     )
 
 
-def next_steps(folder: Path, result: dict[str, Any]) -> str:
+def next_steps(folder: Path, table: dict[str, Any], result: dict[str, Any]) -> str:
     """Suggest what to try, in words that change one thing of the run that was made."""
-    table = tomllib.loads((folder / "config.toml").read_text())
     is_default = table == resolve(recipe.read("digits")).table()
     run = f"{program()} run" if is_default else f"{program()} run {folder}"
     other = "er" if result["method"] != "er" else "aer-abs"

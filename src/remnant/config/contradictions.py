@@ -8,7 +8,6 @@ from remnant import component
 from remnant.cnll import Cnll
 from remnant.config.model import Config
 from remnant.consolidate import CONSOLIDATIONS, Consolidation, Nothing
-from remnant.data import DATA
 from remnant.errors import RemnantError
 from remnant.methods import LEARNERS, Method, Replay
 from remnant.nets import check_fits as check_net
@@ -22,7 +21,7 @@ from remnant.stream import class_order, split_evenly
 
 def contradictions(config: Config) -> Iterator[tuple[set[str], str]]:
     """Yield what does not go together, with the keys that take part in it."""
-    spec = DATA[config.data].spec
+    spec = config.spec
     classes = len(spec.classes)
     if config.split and (sum(config.split) != classes or min(config.split) < 1):
         yield (

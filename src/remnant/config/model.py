@@ -12,8 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidat
 from remnant import component
 from remnant.cnll import Cnll
 from remnant.consolidate import Consolidation, Nothing
-from remnant.data import DATA
-from remnant.errors import nearest
+from remnant.data import Spec, entry
+from remnant.errors import RemnantError, nearest
 from remnant.insertion import Insertion
 from remnant.learner import Training
 from remnant.methods import METHODS, Method, Replay
@@ -47,6 +47,13 @@ def _known(kind: str, names: Iterable[str]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
+def _is_data(name: object) -> object:
+    try:
+        return entry(str(name)).spec.name
+    except RemnantError as error:
+        raise ValueError(str(error)) from error
+
+
 class Config(BaseModel):
     """Everything that decides the result of a run, made by `resolve`; equal ones give equal bytes."""
 
@@ -55,7 +62,7 @@ class Config(BaseModel):
     )
 
     name: str = Field("digits", pattern=r"^[\w.+-]+$", description="first part of the run folder")
-    data: Annotated[str, _known("data set", DATA)] = Field("digits", description="data set")
+    data: Annotated[str, BeforeValidator(_is_data)] = Field("digits", description="data set")
     per_class: int = Field(0, ge=0, strict=True, description="training rows per class; 0: all")
     noise: Annotated[Noise, _component("noise")] = Field(NOISES["symmetric"], description="label noise")
     tasks: int = Field(5, ge=1, strict=True, description="tasks of equally many classes")
@@ -92,12 +99,17 @@ class Config(BaseModel):
     seed: int = Field(0, ge=0, strict=True, description="of everything random")
 
     @property
+    def spec(self) -> Spec:
+        """Return what is known of the data before they are loaded."""
+        return entry(self.data).spec
+
+    @property
     def label(self) -> str:
         """Return the name of the method that the choices make, or the one they were changed from."""
         # All tasks at once is no choice: a changed joint is no other method, and no other is joint.
         others = [name for name in METHODS if "joint" not in (name, self.method)]
         for name in (self.method, *others):
-            if self.the_method().is_same_but_tuned(METHODS[name]):
+            if self.the_method().is_same_but_tuned(METHODS[name].on(self.spec)):
                 return name
         return f"{self.method}-custom"
 
@@ -113,8 +125,7 @@ class Config(BaseModel):
 
     def sizes(self) -> list[int]:
         """Return the number of classes of each task."""
-        classes = len(DATA[self.data].spec.classes)
-        return list(self.split) or split_evenly(classes, self.tasks)
+        return list(self.split) or split_evenly(len(self.spec.classes), self.tasks)
 
     def table(self) -> dict[str, Any]:
         """Return the whole config as plain values, ready for TOML or JSON, without idle choices."""

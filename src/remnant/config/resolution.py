@@ -1,5 +1,6 @@
 """From what a user asks for to a config: the method's choices filled in, all mistakes in one error."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,6 +9,7 @@ from pydantic import ValidationError
 from remnant import component
 from remnant.config.contradictions import contradictions
 from remnant.config.model import Config
+from remnant.data import entry
 from remnant.errors import RemnantError, nearest
 from remnant.methods import METHODS
 from remnant.registry import OF_METHOD, OF_REPLAY, REGISTRIES
@@ -36,6 +38,8 @@ def _with_method(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in the method's choices; a table without a name changes settings of the method's own."""
     merged = dict(raw)
     method = METHODS.get(str(raw.get("method", "aer-abs")), METHODS["aer-abs"])
+    with contextlib.suppress(RemnantError):  # an unknown data set is told of with all other mistakes
+        method = method.on(entry(raw.get("data", Config.model_fields["data"].default)).spec)
     for kind, registry in REGISTRIES.items():
         default = getattr(method, kind) if kind in OF_METHOD else Config.model_fields[kind].default
         base = component.describe(registry, default)

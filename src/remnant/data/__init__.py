@@ -1,13 +1,13 @@
 """The data sets, by name."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from remnant.data import cifar, digits, fashion, files, ntu, nw_ucla
-from remnant.data.files import FileCheck, Published, data_dir, mend
-from remnant.data.source import Dataset, Source, Spec, subset
+from remnant.data.entry import Entry, plugged, plugins
+from remnant.data.files import FileCheck, data_dir, mend
+from remnant.data.source import Dataset, Source, Spec, arrays, subset
 from remnant.errors import RemnantError, nearest
 
 __all__ = [
@@ -17,25 +17,16 @@ __all__ = [
     "FileCheck",
     "Source",
     "Spec",
+    "arrays",
     "check",
     "data_dir",
     "entry",
     "get",
     "load",
     "mend",
+    "names",
     "subset",
 ]
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A data set that can be asked for by name."""
-
-    spec: Spec
-    about: str  # one line
-    loader: Callable[[Path | None], Dataset]  # takes the data folder, None for the cache
-    files: Published | None = None  # None if it comes with an installed package, or by hand
-    by_hand: str = ""  # how to get what cannot be downloaded
 
 
 def _digits(_: Path | None) -> Dataset:
@@ -96,12 +87,19 @@ DATA: dict[str, Entry] = {
 }
 
 
+def names() -> list[str]:
+    """Return the names of all data sets, those of this package first."""
+    return list(dict.fromkeys([*DATA, *plugins()]))
+
+
 def entry(name: str) -> Entry:
-    """Return the data set of this name."""
-    if name not in DATA:
-        known = ", ".join(DATA)
-        raise RemnantError(f"unknown data set {name!r}, expected one of {known}{nearest(name, DATA)}")
-    return DATA[name]
+    """Return the data set of this name: one of this package, or else of another."""
+    if name in DATA:
+        return DATA[name]
+    known = names()
+    if name not in known:
+        raise RemnantError(f"unknown data set {name!r}{nearest(name, known)} Known: {', '.join(known)}")
+    return plugged(name)
 
 
 def load(name: str, folder: Path | None) -> Dataset:
@@ -115,7 +113,7 @@ def get(name: str, folder: Path | None) -> str:
     if by_hand:
         raise RemnantError(f"{name} cannot be downloaded: {by_hand}")
     if published is None:
-        return f"{name} comes with scikit-learn: nothing to download"
+        return f"{name} comes with an installed package: nothing to download"
     return files.get(published, folder)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from remnant.augment import View
+from remnant.errors import RemnantError
 
 Labels = NDArray[np.int64]
 
@@ -114,7 +115,9 @@ def arrays(
     test_x: NDArray[np.generic],
     test_y: NDArray[np.integer],
 ) -> Dataset:
-    """Wrap arrays that fit in memory as a data set."""
+    """Wrap arrays that fit in memory as a data set, if they are what the spec says."""
+    _check(spec, "training", x, y)
+    _check(spec, "test", test_x, test_y)
     return Dataset(
         spec=spec,
         train=Arrays(torch.from_numpy(np.ascontiguousarray(x))),
@@ -124,6 +127,23 @@ def arrays(
         index=np.arange(len(y), dtype=np.int64),
         published=len(y),
     )
+
+
+def _check(spec: Spec, which: str, x: NDArray[np.generic], y: NDArray[np.generic]) -> None:
+    kind, classes = str(spec.dtype).removeprefix("torch."), len(spec.classes)
+    shape = ", ".join(["N", *map(str, spec.shape)])
+    expected = {
+        f"{which} inputs, got none": len(x) > 0,
+        f"{which} inputs ({shape}) of {kind}, got {x.shape} of {x.dtype}": x.shape[1:] == spec.shape
+        and str(x.dtype) == kind,
+        f"{len(x)} {which} labels, got {y.shape}": y.shape == (len(x),),
+        f"{which} labels that are whole numbers, got {y.dtype}": np.issubdtype(y.dtype, np.integer),
+    }
+    wrong = [text for text, is_so in expected.items() if not is_so]
+    if not wrong and (y.min() < 0 or y.max() >= classes):
+        wrong = [f"{which} labels from 0 to {classes - 1}, got {y.min()} to {y.max()}"]
+    if wrong:
+        raise RemnantError(f"{spec.name}: expected {'; expected '.join(wrong)}. Mend the loader.")
 
 
 def subset(data: Dataset, per_class: int, rng: np.random.Generator) -> Dataset:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from remnant.data import DATA
+from remnant.data import entry
 from remnant.data.files import root
 from remnant.data.source import Dataset, Labels, Spec
 from remnant.data.torch_file import read_torch
@@ -49,7 +49,7 @@ PUBLISHED = "https://github.com/UCSC-REAL/cifar-10-100n/raw/main/data"
 
 def find(survey: Survey, data: Dataset) -> Path:
     """Return the file of a survey: in the data folder, or beside the data set's own files."""
-    folder, files = root(data.folder), DATA[data.spec.name].files
+    folder, files = root(data.folder), entry(data.spec.name).files
     places = [folder, *(folder / place for place in (files.places if files else ()))]
     for place in places:
         for name in survey.files:
