@@ -310,17 +310,20 @@ SKELETONS = {"data": "nw-ucla", "net": "efficientgcn-b0"}
         ({"data": "nw-ucla"}, "net: it sees images, and nw-ucla are skeletons. Use efficientgcn-b0"),
         ({"net": "efficientgcn-b0"}, "net: efficientgcn-b0 sees skeletons, and digits are images"),
         (SKELETONS | {"method": "spr"}, "learner: SPR crops and colours images; take another method"),
-        (SKELETONS | {"method": "gdumb"}, "set consolidation.cutmix=0: nw-ucla are skeletons"),
-        (SKELETONS | {"method": "puridiver"}, "objective: CutMix pastes rectangles of images; set obj"),
+        (
+            SKELETONS | {"method": "gdumb", "consolidation": {"cutmix": 0.5}},
+            "set consolidation.cutmix=0",
+        ),
+        (SKELETONS | {"method": "puridiver", "objective": {"cutmix": 0.1}}, "objective: CutMix pastes"),
     ],
 )
-def test_what_needs_images_is_refused_for_skeletons(settings: dict[str, str], expected: str) -> None:
+def test_what_needs_images_is_refused_for_skeletons(settings: dict[str, Any], expected: str) -> None:
     with pytest.raises(RemnantError, match=re.escape(expected)):
         resolve(settings)
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "spr"])
 def test_skeletons_go_with_all_methods_that_can_do_without_images(method: str) -> None:
-    config = METHODS[method]
-    without = {choice: {"cutmix": 0.0} for choice, _ in config.for_images_only()}
-    assert resolve(SKELETONS | {"method": method} | without).data == "nw-ucla"
+    config = resolve(SKELETONS | {"method": method})
+    assert config.label == method
+    assert getattr(config.consolidation, "cutmix", 0) == getattr(config.objective, "cutmix", 0) == 0

@@ -70,7 +70,11 @@ def test_a_recipe_of_the_paper_serves_every_method(name: str, method: str) -> No
         assert config_of(name, f"method={method}").label == method
 
 
-# Rates of METHODS' table, one of each kind: stream, memory, weight of the unlabelled.
+def test_the_folder_of_a_recipe_may_be_left_out() -> None:
+    assert recipe.read("cifar100") == recipe.read("paper/cifar100")
+
+
+# Rates of the paper's list of best values: of the stream, of the memory, weight of the unlabelled.
 @pytest.mark.parametrize(
     ("name", "method", "noise", "expected"),
     [

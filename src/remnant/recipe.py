@@ -66,6 +66,8 @@ def papers() -> dict[str, dict[str, Any]]:
 def _parsed(name: str) -> dict[str, Any]:
     known = recipes()
     path = None if name in known else find(name)
+    if path is None:  # the folder of a recipe may be left out
+        name = next((full for full in known if full.rpartition("/")[2] == name), name)
     if name not in known and path is None:
         raise RemnantError(
             f"no recipe {name!r}{nearest(name, known)} Expected one of {', '.join(known)}, or the "
@@ -76,7 +78,7 @@ def _parsed(name: str) -> dict[str, Any]:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RemnantError(f"{name}: expected TOML, but {error}. Mend that line.") from error
-    table.setdefault("name", name if path is None else path.stem)
+    table.setdefault("name", Path(name).name if path is None else path.stem)
     return table
 
 
