@@ -1,3 +1,5 @@
+import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -5,13 +7,16 @@ import numpy as np
 import pytest
 import torch
 from conftest import tiny_data
+from publisher import Server, serving
 from test_noise import dataset_like, rng
+from typer.testing import CliRunner
 
+from remnant.cli_data import app
 from remnant.config import resolve
 from remnant.data import data_dir, load
 from remnant.data.source import Dataset, subset
 from remnant.errors import RemnantError
-from remnant.noise import Human
+from remnant.noise import Human, survey
 
 TEN = {"aggre": 1, "random1": 2, "random2": 3, "random3": 4, "worse": 5}  # kind -> how far shifted
 
@@ -121,6 +126,61 @@ def test_a_missing_file_says_where_to_get_it_and_where_to_put_it(tmp_path: Path,
         Human(kind)(data, rng())
     assert f"CIFAR-{file}_human.pt or cifar{file}n_labels.npz in {tmp_path}" in str(error.value)
     assert f"https://github.com/UCSC-REAL/cifar-10-100n/raw/main/data/CIFAR-{file}" in str(error.value)
+    assert f"remnant data get cifar{file}n --data-dir {tmp_path}" in str(error.value)
+
+
+def sha256(labels: np.ndarray) -> str:
+    return hashlib.sha256(labels.astype("<i8").tobytes()).hexdigest()
+
+
+@pytest.fixture
+def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Server, Dataset]]:
+    """A publisher of made labels on this machine, and the data that they are for."""
+    (tmp_path / "published").mkdir()
+    (tmp_path / "mine").mkdir()
+    data = asked("cifar10", tmp_path / "mine")
+    said = answers(data.y)
+    write(tmp_path / "published" / "CIFAR-10_human.pt", said)
+    with serving(tmp_path / "published") as server:
+        made = replace(
+            survey.SURVEYS["cifar10"],
+            url=f"{server.url}/CIFAR-10_human.pt",
+            sha256={name: sha256(labels) for name, labels in said.items()},
+        )
+        monkeypatch.setitem(survey.BY_NAME, "cifar10n", made)
+        yield server, data
+
+
+def test_human_labels_are_downloaded_once(published: tuple[Server, Dataset]) -> None:
+    server, data = published
+    folder = data.folder
+    assert folder is not None
+    words = ["get", "cifar10n", "--data-dir", str(folder)]
+    done = CliRunner().invoke(app, words)
+    assert "cifar10n: downloaded" in done.output, done.output
+    assert np.array_equal(Human("worse")(data, rng()), (data.y + TEN["worse"]) % 10)
+    assert "nothing to download" in CliRunner().invoke(app, words).output
+    assert server.asked == ["/CIFAR-10_human.pt"]
+    assert [path.name for path in folder.iterdir()] == ["CIFAR-10_human.pt"]
+
+
+@pytest.mark.parametrize("content", ["others", "rubbish", "nothing"])
+def test_other_labels_than_the_published_are_refused_and_not_kept(
+    published: tuple[Server, Dataset], content: str
+) -> None:
+    server, data = published
+    file = server.folder / "CIFAR-10_human.pt"
+    if content == "others":
+        write(file, answers(data.y) | {"worse_label": data.y})
+    elif content == "rubbish":
+        file.write_bytes(b"<html>")
+    else:
+        file.unlink()
+    words = {"others": "expected worse_label with sha256", "rubbish": "expected", "nothing": "could not"}
+    with pytest.raises(RemnantError, match=words[content]):
+        survey.get(survey.BY_NAME["cifar10n"], data.folder)
+    assert data.folder is not None
+    assert list(data.folder.iterdir()) == []
 
 
 def test_an_archive_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -161,5 +221,7 @@ def test_people_err_on_cifar10_as_often_as_published(kind: str, wrong: float) ->
     data = load("cifar10", data_dir(None))
     observed = Human(kind)(data, rng())
     assert (observed != data.y).mean() * 100 == pytest.approx(wrong, abs=0.006)
+    array = survey.SURVEYS["cifar10"].kinds[kind]
+    assert sha256(observed) == survey.SURVEYS["cifar10"].sha256[array]
     part = subset(data, 500, rng())
     assert np.array_equal(Human(kind)(part, rng()), observed[part.index])

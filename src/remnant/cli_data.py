@@ -39,13 +39,15 @@ def get(
 ) -> None:
     """Download the files of a data set, and replace those that are damaged.
 
-    Files that are as published are left alone.
+    Files that are as published are left alone. cifar10n and cifar100n are the labels that people gave.
 
     Example: remnant data get cifar10 --data-dir ~/data
     """
     from remnant import data
+    from remnant.noise import survey
 
-    typer.echo(data.get(name, data.data_dir(folder)))
+    place, labels = data.data_dir(folder), survey.BY_NAME.get(name)
+    typer.echo(survey.get(labels, place) if labels else data.get(name, place))
 
 
 @app.command()

@@ -190,7 +190,11 @@ def _fetch(place: Place, names: Collection[str]) -> None:
 def _put(place: Place, download: Download, names: Collection[str]) -> None:
     # Inside the folder itself, so that the last step is a rename on one file system.
     with tempfile.TemporaryDirectory(prefix=".download-", dir=place.path) as temporary:
-        arrived = _retrieve(place, download, Path(temporary))
+        by_hand = (
+            f"to do it by hand, put {', '.join(download.files)} into {place.path}, "
+            "or name a folder that has them with --data-dir"
+        )
+        arrived = retrieve(download.url, f"md5:{download.md5}", Path(temporary), by_hand)
         unpacked = arrived.parent
         if download.folder is not None:
             with tarfile.open(arrived) as archive:
@@ -205,26 +209,17 @@ def _put(place: Place, download: Download, names: Collection[str]) -> None:
             (unpacked / name).replace(place.path / name)
 
 
-def _retrieve(place: Place, download: Download, folder: Path) -> Path:
+def retrieve(url: str, known_hash: str | None, folder: Path, by_hand: str) -> Path:
+    """Download a file into a folder; `by_hand` says what else can be done if that fails."""
     import pooch
 
-    name = download.url.rsplit("/", 1)[-1]
-    by_hand = (
-        f"to do it by hand, put {', '.join(download.files)} into {place.path}, "
-        "or name a folder that has them with --data-dir"
-    )
+    name = url.rsplit("/", 1)[-1]
     try:
         pooch.retrieve(
-            download.url,
-            known_hash=f"md5:{download.md5}",
-            fname=name,
-            path=folder,
-            progressbar=sys.stderr.isatty(),
+            url, known_hash=known_hash, fname=name, path=folder, progressbar=sys.stderr.isatty()
         )
     except OSError as error:
-        raise RemnantError(f"could not download {download.url} ({error}); {by_hand}") from error
+        raise RemnantError(f"could not download {url} ({error}); {by_hand}") from error
     except ValueError as error:
-        raise RemnantError(
-            f"{download.url} did not send what was published: {error} {by_hand}"
-        ) from error
+        raise RemnantError(f"{url} did not send what was published: {error} {by_hand}") from error
     return folder / name
