@@ -188,3 +188,17 @@ def test_a_network_is_for_images_or_for_skeletons() -> None:
         check_fits(Small(), skeletons())
     with pytest.raises(TypeError, match="expects skeletons"):
         build(NETS["efficientgcn-b0"], DATA["digits"].spec, 0)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(6, 16), (16, 6), (8, 8)])
+def test_a_graph_convolution_is_the_same_whichever_is_done_first(inputs: int, outputs: int) -> None:
+    torch.manual_seed(0)
+    layer = SpatialConv(inputs, outputs, KINECT_V2).double().eval()
+    torch.nn.init.normal_(layer.mask)
+    torch.nn.init.normal_(layer.conv.bias)
+    x = torch.randn(2, inputs, 5, 25).double()
+    by_hop = layer.conv(x).chunk(3, 1)
+    weights = layer.matrices.double() * layer.mask
+    taken = sum(part @ weight for part, weight in zip(by_hop, weights, strict=True))
+    expected = layer.norm(taken) + layer.shortcut(x)
+    assert torch.allclose(layer(x), expected * expected.sigmoid(), atol=1e-12)
