@@ -125,7 +125,7 @@ def test_the_two_splits(tmp_path: Path) -> None:
 def test_the_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made.write_ntu(tmp_path, NAMES[:3], left_out=[])
     first = load("ntu60", tmp_path)
-    (array,) = tmp_path.glob("ntu60-*.npy")
+    (folder,) = tmp_path.glob("ntu60-*")
 
     def never(*_: object) -> None:
         raise AssertionError("read again")
@@ -136,7 +136,7 @@ def test_the_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     made.write_ntu(tmp_path, NAMES[:4], left_out=[])
     with pytest.raises(AssertionError, match="read again"):
         load("ntu60", tmp_path)
-    assert list(tmp_path.glob("*.npy")) == [array]
+    assert list(tmp_path.glob("*ntu60-*")) == [folder]
 
 
 def test_reading_that_fails_leaves_nothing_half_written(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_reading_that_fails_leaves_nothing_half_written(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:900])
     with pytest.raises(RemnantError, match=rf"{NAMES[2]}.skeleton, line \d+: expected a joint"):
         load("ntu60", tmp_path)
-    assert not [p.name for p in tmp_path.iterdir() if "npy" in p.name]
+    assert not list(tmp_path.glob("*ntu60-*"))
     made.write_ntu(tmp_path, [], left_out=[NAMES[2]])
     assert len(load("ntu60", tmp_path).y) == 1
 

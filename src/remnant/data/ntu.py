@@ -1,11 +1,10 @@
 """NTU RGB+D 60: sixty actions of forty people before three cameras, from the published skeleton files.
 
 They are given out by their authors to those who ask, and read once: all of them go into one array on
-disk, which is mapped into memory afterwards. Its name has a hash of the list of files.
+disk, which is mapped into memory afterwards.
 """
 
-import hashlib
-import os
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from remnant.data.files import root
 from remnant.data.skeleton_file import JOINTS, KEPT, read_people
 from remnant.data.source import Dataset, Mapped, Spec
+from remnant.data.stored import read_rows, stored, write_rows
 from remnant.errors import RemnantError
 from remnant.skeleton import KINECT_V2, SkeletonView
 
@@ -139,37 +139,15 @@ def read_left_out(root: Path) -> set[str]:
 
 def mapped(root: Path, samples: Sequence[Sample]) -> NDArray[np.float16]:
     """Return all samples as one array on disk, (N, *shape), which is made the first time."""
-    import filelock
-
     listed = "".join(f"{s.path.name} {s.path.stat().st_size}\n" for s in samples)
-    digest = hashlib.sha256(f"{NTU60.shape}\n{listed}".encode()).hexdigest()[:12]
-    path = root / f"ntu60-{digest}.npy"
-    try:
-        with filelock.FileLock(root / ".ntu60.lock"):  # runs started side by side read the files once
-            if not path.exists():
-                _convert(path, samples)
-    except OSError as error:
-        raise RemnantError(
-            f"{path}: cannot be written ({error}). All skeletons in one array take "
-            f"{len(samples) * np.prod(NTU60.shape) * 2 / 1e9:.1f} GB; make room, or name another folder "
-            "with --data-dir"
-        ) from error
-    array: NDArray[np.float16] = np.load(path, mmap_mode="r")
-    return array
-
-
-def _convert(path: Path, samples: Sequence[Sample]) -> None:
-    from tqdm import tqdm
-
-    aside = path.with_name(f".{path.name}.part")  # of a killed process, if it exists: begun anew
     shape = (len(samples), *NTU60.shape)
-    array = np.lib.format.open_memmap(aside, mode="w+", dtype=np.float16, shape=shape)
-    try:
-        for row, sample in enumerate(tqdm(samples, "skeletons", disable=not sys.stderr.isatty())):
-            array[row] = read_people(sample.path, FRAMES)
-        array.flush()
-        with aside.open("rb") as file:
-            os.fsync(file.fileno())
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)
+
+    def make(folder: Path) -> None:
+        from tqdm import tqdm
+
+        shown = tqdm(samples, "skeletons", disable=not sys.stderr.isatty())
+        write_rows(folder, shape, np.float16, (read_people(s.path, FRAMES) for s in shown))
+
+    size = math.prod(shape) * np.dtype(np.float16).itemsize
+    folder = stored(root, "ntu60", f"{NTU60.shape}\n{listed}", size, make)
+    return read_rows(folder, shape, np.float16)
