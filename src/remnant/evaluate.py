@@ -8,7 +8,7 @@ from torch import Tensor
 
 from remnant import metrics
 from remnant.memory import Memory
-from remnant.predict import cross_entropy
+from remnant.predict import CHUNK, cross_entropy
 from remnant.protocol import Division, Learner
 from remnant.stream import Stream, Test
 
@@ -26,7 +26,8 @@ def accuracy(learner: Learner, tests: tuple[Test, ...]) -> Accuracy:
     """Test a learner on each task."""
     overall, within, per_class = [], [], {}
     for test in tests:
-        logits = torch.cat([learner.predict(test.source.take(rows)) for rows in test.id.split(1024)])
+        # A few rows at a time: those of a task need not fit in memory.
+        logits = torch.cat([learner.predict(test.source.take(rows)) for rows in test.id.split(CHUNK)])
         is_right = logits.argmax(1) == test.y
         classes = torch.tensor(test.classes)
         overall.append(percent(is_right))
@@ -82,9 +83,10 @@ def separation(learner: Learner, memory: Memory, stream: Stream, task: int) -> f
 
     It shows why alternation works (Fig. 1): replay drives it to 1/2, forgetting brings it back.
     """
-    is_past = memory.task[: len(memory)] < task
-    if not is_past.any():
+    past = torch.nonzero(memory.task[: len(memory)] < task).flatten()
+    if not len(past):
         return None
-    rows, clean = memory.rows()[is_past], is_clean(memory, stream)[is_past]
-    loss = cross_entropy(learner.predict(rows.x), rows.y)
+    clean = is_clean(memory, stream)[past]
+    logits = torch.cat([learner.predict(memory.x[slots]) for slots in past.split(CHUNK)])
+    loss = cross_entropy(logits, memory.y[past])
     return metrics.auroc(loss[clean], loss[~clean])

@@ -18,7 +18,7 @@ from remnant.memory import Drawn, Memory
 from remnant.methods import Method
 from remnant.nets import NewNet
 from remnant.objective import Outcome
-from remnant.predict import Embedding, cross_entropy, embed, predict
+from remnant.predict import CHUNK, Embedding, cross_entropy, embed, predict
 from remnant.protocol import EpochDone, Event, StepDone
 from remnant.replacement import Candidates
 from remnant.rng import Generators
@@ -192,13 +192,17 @@ class ReplayLearner:
         return Drawn(augment(drawn.x, self.rng.augment), drawn.y, drawn.logits)
 
     def _measure(self, slots: Tensor) -> Tensor:
-        return cross_entropy(self._logits(self.memory.x[slots]), self.memory.y[slots])
+        return cross_entropy(self._logits_of(slots), self.memory.y[slots])
+
+    def _logits_of(self, slots: Tensor) -> Tensor:
+        # A few rows at a time: a second copy of a memory of photos may not fit.
+        return torch.cat([self._logits(self.memory.x[some]) for some in slots.split(CHUNK)])
 
     def _fill_logits(self) -> None:
         stored = self.memory.logits[: len(self.memory)]
         missing = torch.nonzero(stored.isnan().any(1)).flatten()
         if len(missing):
-            stored[missing] = self._logits(self.memory.x[missing]).to(stored)
+            stored[missing] = self._logits_of(missing).to(stored)
 
     def _new_optimizer(self) -> torch.optim.SGD:
         training = self.training

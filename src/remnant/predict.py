@@ -1,5 +1,6 @@
 """What a network says, while it learns nothing from it: eval mode, no gradients."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -10,13 +11,23 @@ from torch import Tensor, nn
 from remnant.errors import Diverged
 
 CHUNK = 64  # rows of a forward without gradients; more of them fall out of the cache
+VALUES = 1 << 22  # in all of them; of photos of 224 x 224 these are 27 rows
 
 
 def predict(net: nn.Module, x: Tensor, prepare: Callable[[Tensor], Tensor]) -> Tensor:
     """Return logits (B, C) of inputs that are prepared a few at a time; BatchNorm learns nothing."""
     net.eval()
     with torch.inference_mode():
-        return finite(torch.cat([net(prepare(part)) for part in x.split(CHUNK)]))
+        return finite(torch.cat([net(prepare(part)) for part in parts(x)]))
+
+
+def parts(x: Tensor) -> tuple[Tensor, ...]:
+    """Split rows into those that are looked at together: fewer of large ones.
+
+    >>> [len(part) for part in parts(torch.empty(70, 3, 224, 224))]
+    [27, 27, 16]
+    """
+    return tuple(x.split(max(1, min(CHUNK, VALUES // math.prod(x.shape[1:])))))
 
 
 def finite(logits: Tensor) -> Tensor:
@@ -44,6 +55,6 @@ def embed(net: nn.Module, x: Tensor, y: Tensor, prepare: Callable[[Tensor], Tens
     """Look at rows once for their features and their losses."""
     network = cast(Any, net.eval())
     with torch.inference_mode():
-        features = torch.cat([network.features(prepare(part)) for part in x.split(CHUNK)])
+        features = torch.cat([network.features(prepare(part)) for part in parts(x)])
         logits = finite(network.head(features))
     return Embedding(features, y, cross_entropy(logits, y), network.head.weight.detach())

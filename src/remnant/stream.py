@@ -207,7 +207,7 @@ def _refuse_untested(test: Test, number: int, validation: float) -> None:
         raise RemnantError(f"task {number} has no row to be tested on, at least 1 is needed. {cure}")
 
 
-def _fingerprint(data: Dataset, observed: Tensor, chunk: int = 4096) -> str:
+def _fingerprint(data: Dataset, observed: Tensor, chunk: int = 128) -> str:
     digest = hashlib.sha256()
     for source in (data.train, data.test):
         for rows in torch.arange(len(source)).split(chunk):

@@ -64,6 +64,10 @@ class Source(Protocol):
         """Return the raw inputs of these rows, (len(rows), *shape)."""
         ...
 
+    def select(self, rows: Labels) -> "Source":
+        """Return these rows as a source of their own; the rest is not kept in memory for it."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
@@ -78,6 +82,10 @@ class Arrays:
         """Return the raw inputs of these rows."""
         return self.x[rows]
 
+    def select(self, rows: Labels) -> "Arrays":
+        """Return these rows, copied."""
+        return Arrays(self.x[torch.from_numpy(rows)])
+
 
 @dataclass(frozen=True, eq=False)
 class Mapped:
@@ -91,7 +99,11 @@ class Mapped:
 
     def take(self, rows: Tensor) -> Tensor:
         """Return the raw inputs of these rows."""
-        return torch.from_numpy(np.array(self.x[self.rows[rows.numpy()]]))
+        return torch.from_numpy(np.asarray(self.x[self.rows[rows.numpy()]]))
+
+    def select(self, rows: Labels) -> "Mapped":
+        """Return these rows, which stay on disk."""
+        return Mapped(self.x, self.rows[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +164,7 @@ def subset(data: Dataset, per_class: int, rng: np.random.Generator) -> Dataset:
     rows = np.sort(np.concatenate(chosen))
     return replace(
         data,
-        train=Arrays(data.train.take(torch.from_numpy(rows))),
+        train=data.train.select(rows),
         y=data.y[rows],
         index=data.index[rows],
     )
