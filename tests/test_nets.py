@@ -1,12 +1,13 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
 from remnant.data import DATA, Spec
 from remnant.errors import RemnantError
-from remnant.nets import NETS, CifarResNet, Small, build, check_fits
+from remnant.nets import NETS, CifarResNet, PhotoResNet, Small, build, check_fits
 from remnant.nets.efficientgcn import Dropout, EfficientGcn, JointAttention, SpatialConv
 from remnant.skeleton import KINECT_V1, KINECT_V2, Graph, SkeletonView
 
@@ -23,6 +24,23 @@ def test_resnet18_of_width_64_has_the_published_size() -> None:
 def test_resnet34_of_width_64_has_the_published_size() -> None:
     net = build(NETS["resnet34"], DATA["cifar100"].spec, seed=0)
     assert parameters(net) == 21_328_292
+
+
+def of_photos(classes: int) -> Spec:
+    return replace(DATA["cifar10"].spec, shape=(3, 224, 224), classes=tuple(map(str, range(classes))))
+
+
+@pytest.mark.parametrize(("classes", "expected"), [(1000, 21_797_672), (101, 21_797_672 - 899 * 513)])
+def test_resnet34_for_photos_has_the_published_size(classes: int, expected: int) -> None:
+    assert parameters(build(NETS["resnet34-224"], of_photos(classes), seed=0)) == expected
+
+
+def test_the_stem_for_photos_leaves_a_quarter_of_each_side() -> None:
+    net = build(PhotoResNet((1, 1, 1, 1), width=4), of_photos(101), 0)
+    x = torch.randn(2, 3, 224, 224)
+    assert net.stem(x).shape == (2, 4, 56, 56)  # type: ignore[operator]
+    assert net.stages(net.stem(x)).shape == (2, 32, 7, 7)  # type: ignore[operator]
+    assert net(x).shape == (2, 101)
 
 
 @pytest.mark.parametrize(("net", "data"), [("small", "digits"), ("small", "fashion-mnist")])
@@ -182,7 +200,9 @@ def test_first_weights_of_efficientgcn_depend_on_the_seed_alone() -> None:
 def test_a_network_is_for_images_or_for_skeletons() -> None:
     check_fits(NETS["efficientgcn-b0"], skeletons())
     check_fits(Small(), DATA["digits"].spec)
-    with pytest.raises(RemnantError, match=r"digits are images\. Use small, resnet18 or resnet34"):
+    with pytest.raises(
+        RemnantError, match=r"digits are images\. Use small, resnet18, resnet34 or resnet34-224"
+    ):
         check_fits(NETS["efficientgcn-b0"], DATA["digits"].spec)
     with pytest.raises(RemnantError, match=r"made are skeletons\. Use efficientgcn-b0"):
         check_fits(Small(), skeletons())

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from remnant.data.source import Spec
 from remnant.errors import RemnantError
 from remnant.nets.efficientgcn import EfficientGcn
-from remnant.nets.resnet import ResNet
+from remnant.nets.resnet import ResNet, photo_stem, small_stem
 from remnant.nets.small import SmallNet
 from remnant.skeleton import SkeletonView
 
@@ -58,7 +58,22 @@ class CifarResNet:
 
     def build(self, spec: Spec) -> nn.Module:
         """Build the network for a data set."""
-        return ResNet(spec.shape[0], len(spec.classes), self.blocks, self.width)
+        return ResNet(small_stem(spec.shape[0], self.width), len(spec.classes), self.blocks, self.width)
+
+
+@dataclass(frozen=True)
+class PhotoResNet:
+    """ResNet with a 7 x 7 stem and max-pooling, for 224 x 224 pixels."""
+
+    blocks: tuple[int, ...]
+    width: int = 64  # channels of the first stage; 64 is the paper's
+
+    def __post_init__(self) -> None:
+        check_width(self.width)
+
+    def build(self, spec: Spec) -> nn.Module:
+        """Build the network for a data set."""
+        return ResNet(photo_stem(spec.shape[0], self.width), len(spec.classes), self.blocks, self.width)
 
 
 @dataclass(frozen=True)
@@ -76,6 +91,7 @@ NETS: dict[str, Net] = {
     "small": Small(),
     "resnet18": CifarResNet((2, 2, 2, 2)),
     "resnet34": CifarResNet((3, 4, 6, 3)),
+    "resnet34-224": PhotoResNet((3, 4, 6, 3)),
     "efficientgcn-b0": EfficientGcnB0(),
 }
 

@@ -1,4 +1,4 @@
-"""ResNet for 32 x 32 images: a 3 x 3 stem of stride 1 and no max-pooling."""
+"""ResNet, with a stem for images of 32 x 32 pixels or for photos of 224 x 224."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -7,16 +7,31 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 
-class ResNet(nn.Module):
-    """Basic blocks in four stages of width, 2 width, 4 width, 8 width."""
+def small_stem(channels: int, width: int) -> nn.Sequential:
+    """Return a stem that keeps the size: a 3 x 3 convolution."""
+    return nn.Sequential(
+        nn.Conv2d(channels, width, 3, padding=1, bias=False),
+        nn.BatchNorm2d(width),
+        nn.ReLU(inplace=True),
+    )
 
-    def __init__(self, channels: int, classes: int, blocks: Sequence[int], width: int) -> None:
+
+def photo_stem(channels: int, width: int) -> nn.Sequential:
+    """Return a stem that leaves a quarter of the height and the width: 7 x 7, then max-pooling."""
+    return nn.Sequential(
+        nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False),
+        nn.BatchNorm2d(width),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(3, stride=2, padding=1),
+    )
+
+
+class ResNet(nn.Module):
+    """A stem, then basic blocks in four stages of width, 2 width, 4 width, 8 width."""
+
+    def __init__(self, stem: nn.Sequential, classes: int, blocks: Sequence[int], width: int) -> None:
         super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(channels, width, 3, padding=1, bias=False),
-            nn.BatchNorm2d(width),
-            nn.ReLU(inplace=True),
-        )
+        self.stem = stem
         stages, inputs = [], width
         for stage, count in enumerate(blocks):
             outputs = width * 2**stage
