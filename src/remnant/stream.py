@@ -8,14 +8,14 @@ arrival.
 import hashlib
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from remnant.data.source import Dataset, Labels, Source, Spec
+from remnant.data.source import UNKNOWN, Dataset, Labels, Source, Spec
 from remnant.errors import RemnantError
 
 
@@ -69,10 +69,11 @@ class Stream:
     spec: Spec  # classes named in order of arrival
     tasks: tuple[Task, ...]
     tests: tuple[Test, ...]
-    truth: Tensor  # (N,) true labels of all training rows
+    truth: Tensor  # (N,) true labels of all training rows; UNKNOWN, which is no class, equals none
     observed: Tensor  # (N,)
     index: Tensor  # (N,) position in the published data set
     fingerprint: str  # of all inputs and labels
+    skipped: Mapping[str, str] = field(default_factory=dict)  # file that could not be read -> why
 
     def joint(self) -> "Stream":
         """Return the same rows as a single task: the upper bound of the tables."""
@@ -154,9 +155,12 @@ def make_stream(
     With `validation` > 0 that share of each observed class is held out of training and tested on, by
     its observed label, in place of the test set: for choosing settings without ever looking at it.
     """
+    _refuse_unlabelled(observed, data.spec)
     arrival = np.empty(len(order), dtype=np.int64)
     arrival[list(order)] = np.arange(len(order))
     y, test_y = torch.from_numpy(arrival[observed]), torch.from_numpy(arrival[data.test_y])
+    truth, is_known = data.y.copy(), data.y != UNKNOWN
+    truth[is_known] = arrival[data.y[is_known]]
     edges = np.cumsum([0, *sizes])
     groups = [tuple(range(a, b)) for a, b in itertools.pairwise(edges)]
     held_out = _held_out(y, validation, rng)
@@ -177,11 +181,20 @@ def make_stream(
         spec=replace(data.spec, classes=tuple(data.spec.classes[c] for c in order)),
         tasks=tuple(tasks),
         tests=tuple(tests),
-        truth=torch.from_numpy(arrival[data.y]),
+        truth=torch.from_numpy(truth),
         observed=y,
         index=torch.from_numpy(data.index),
         fingerprint=_fingerprint(data, y),
+        skipped=data.skipped,
     )
+
+
+def _refuse_unlabelled(observed: Labels, spec: Spec) -> None:
+    if (observed == UNKNOWN).any():
+        raise RemnantError(
+            f"expected an observed label for each row of {spec.name}, found rows without one: their "
+            "true class is not known. Observe the labels that the data came with: the noise `given`."
+        )
 
 
 def _held_out(y: Tensor, share: float, rng: np.random.Generator) -> Tensor:

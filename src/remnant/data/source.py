@@ -18,6 +18,8 @@ from remnant.errors import RemnantError
 
 Labels = NDArray[np.int64]
 
+UNKNOWN = -1  # the true label of a row whose given label is known to be wrong, where no one says more
+
 
 class AnyView(Protocol):
     """How raw inputs become what a network sees."""
@@ -46,6 +48,7 @@ class Spec:
     superclass: tuple[int, ...] = ()  # class -> superclass, where the data set has them
     mistaken_for: Mapping[int, int] = field(default_factory=dict)  # class -> the class it resembles
     dtype: torch.dtype = torch.uint8  # of raw inputs
+    labels_are_given: bool = False  # it came with wrong labels, of which the right ones are not known
 
     @property
     def are_images(self) -> bool:
@@ -112,12 +115,19 @@ class Dataset:
 
     spec: Spec
     train: Source
-    y: Labels  # (N,) true labels of the training rows
+    y: Labels  # (N,) true labels of the training rows, UNKNOWN where the given one is wrong
     test: Source
     test_y: Labels  # (T,)
     index: Labels  # (N,) position of each training row in the published data set
     published: int  # training rows of the published data set
     folder: Path | None = None  # data folder it was read from, None for the cache
+    given: Labels | None = None  # (N,) labels it came with, where some of these are wrong
+    skipped: Mapping[str, str] = field(default_factory=dict)  # file that could not be read -> why
+
+    @property
+    def named(self) -> Labels:
+        """Return the class that the data set names for each training row, right or wrong, (N,)."""
+        return self.y if self.given is None else self.given
 
 
 def arrays(
@@ -159,12 +169,17 @@ def _check(spec: Spec, which: str, x: NDArray[np.generic], y: NDArray[np.generic
 
 
 def subset(data: Dataset, per_class: int, rng: np.random.Generator) -> Dataset:
-    """Keep `per_class` training rows of each true class (all, where there are fewer), in order."""
-    chosen = [rng.permutation(np.flatnonzero(data.y == c))[:per_class] for c in np.unique(data.y)]
+    """Keep `per_class` training rows of each class (all, where there are fewer), in order.
+
+    The class is the true one, or the given one of data whose labels came with it.
+    """
+    named = data.named
+    chosen = [rng.permutation(np.flatnonzero(named == c))[:per_class] for c in np.unique(named)]
     rows = np.sort(np.concatenate(chosen))
     return replace(
         data,
         train=data.train.select(rows),
         y=data.y[rows],
         index=data.index[rows],
+        given=None if data.given is None else data.given[rows],
     )

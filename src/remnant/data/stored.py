@@ -53,8 +53,6 @@ def write_rows(folder: Path, shape: tuple[int, ...], dtype: DTypeLike, parts: It
         np.lib.format.write_array_header_1_0(file, header)
         for part in parts:
             file.write(np.ascontiguousarray(part, kind).data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def read_rows(folder: Path, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
@@ -86,6 +84,9 @@ def _make(path: Path, name: str, size: int, make: Callable[[Path], None]) -> Non
     aside.mkdir()
     try:
         make(aside)
+        for whole in aside.iterdir():
+            with whole.open("rb") as file:
+                os.fsync(file.fileno())
         aside.replace(path)
     finally:
         shutil.rmtree(aside, ignore_errors=True)

@@ -4,7 +4,9 @@ Noise is drawn once over the whole training set, before it is split into tasks; 
 true labels.
 """
 
-from remnant.noise.base import Noise, check_fits
+from remnant.data.source import Spec
+from remnant.errors import RemnantError
+from remnant.noise.base import Demanding, Noise
 from remnant.noise.by_class import (
     Asymmetric,
     Block,
@@ -17,6 +19,7 @@ from remnant.noise.by_class import (
 )
 from remnant.noise.by_instance import Instance
 from remnant.noise.files import FromFile
+from remnant.noise.given import Given
 from remnant.noise.human import Human
 from remnant.noise.matrix import Matrix
 
@@ -26,6 +29,7 @@ __all__ = [
     "Block",
     "Clean",
     "FromFile",
+    "Given",
     "Human",
     "Instance",
     "Matrix",
@@ -48,4 +52,16 @@ NOISES: dict[str, Noise] = {
     "matrix": Matrix(path="matrix.npy"),
     "human": Human(),
     "file": FromFile(path="labels.npy"),
+    "given": Given(),
 }
+
+
+def check_fits(noise: Noise, spec: Spec) -> None:
+    """Refuse noise that needs what is not there."""
+    if spec.labels_are_given and not isinstance(noise, Given):
+        raise RemnantError(
+            f"{spec.name} came with wrong labels, and nobody knows the right ones, which other noise "
+            "is made from. Use given."
+        )
+    if isinstance(noise, Demanding):
+        noise.check(spec)

@@ -24,12 +24,6 @@ class Demanding(Protocol):
         ...
 
 
-def check_fits(noise: Noise, spec: Spec) -> None:
-    """Refuse noise that needs what is not there."""
-    if isinstance(noise, Demanding):
-        noise.check(spec)
-
-
 def check_rate(rate: float) -> None:
     """Refuse a rate that is not a share."""
     if not 0 <= rate <= 1:

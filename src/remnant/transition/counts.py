@@ -37,6 +37,13 @@ def wrong(counts: Labels) -> Rates:
 
 def headline(counts: Labels) -> str:
     """Return how many labels are wrong, in words."""
-    total = int(counts.sum())
-    missed = total - int(counts.trace())
+    return wrong_of(int(counts.sum() - counts.trace()), int(counts.sum()))
+
+
+def wrong_of(missed: int, total: int) -> str:
+    """Return how many of all labels are wrong, in words.
+
+    >>> wrong_of(9746, 52867)
+    '9,746 of 52,867 labels are wrong, 18.43 %'
+    """
     return f"{missed:,} of {total:,} labels are wrong, {100 * missed / max(total, 1):.2f} %"

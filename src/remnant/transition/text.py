@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from remnant.data.source import Labels
 from remnant.transition.counts import Rates, rates, wrong
@@ -24,6 +25,28 @@ def table(counts: Labels, names: Sequence[str]) -> str:
     below = f"{'  rows observed':{len(top)}}"
     left = [" " * len(top), top, *heads, below]
     return "\n".join(f"{a}{b}".rstrip() for a, b in zip(left, right, strict=False))
+
+
+def given_table(given: Labels, is_wrong: NDArray[np.bool_], names: Sequence[str]) -> str:
+    """Return how many rows came with each label, and how many of these labels are wrong, in %.
+
+    That is all there is to say where nobody knows what the rows with a wrong label show.
+
+    >>> print(given_table(np.array([0, 0, 1]), np.array([True, False, False]), ["pho", "pizza"]))
+      given label   rows    wrong
+      0 pho            2   50.0 %
+      1 pizza          1    0.0 %
+      what rows with a wrong label show is not known: there is no transition matrix
+    """
+    labels = [f"{c} {name}" for c, name in enumerate(names)]
+    wide = max(len(label) for label in [*labels, "given label"])
+    rows = np.bincount(given, minlength=len(names))
+    shares = np.bincount(given, is_wrong, len(names)) / np.maximum(rows, 1)
+    lines = [
+        f"  {a:{wide}} {n:6}  {100 * s:5.1f} %" for a, n, s in zip(labels, rows, shares, strict=True)
+    ]
+    below = "  what rows with a wrong label show is not known: there is no transition matrix"
+    return "\n".join([f"  {'given label':{wide}}   rows    wrong", *lines, below])
 
 
 def matrix(counts: Labels, digits: int) -> list[str]:
