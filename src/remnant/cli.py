@@ -54,6 +54,10 @@ def run(
         float, typer.Option(min=0, help="Seconds between checkpoints; 0: every step.")
     ] = 10.0,
     force: Annotated[bool, typer.Option("--force", help="Start over; forget what is there.")] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Stop if a file of the data cannot be read; else it is skipped."),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan, with an estimate, and stop.")
     ] = False,
@@ -82,6 +86,7 @@ def run(
         data_dir=data_dir,
         save_every=save_every,
         force=force,
+        strict=strict,
     )
     if dry_run:
         commands.plan(request)

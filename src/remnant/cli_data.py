@@ -106,13 +106,11 @@ def _report(name: str, folder: Path | None, *, is_asked: bool) -> bool:
     from remnant import data
 
     checks = data.check(name, folder)
-    files = data.entry(name).files
-    if files is None:
-        typer.echo(
-            f"{name}: {data.entry(name).by_hand or 'comes with an installed package, no files to check'}"
-        )
+    files, by_hand = data.entry(name).files, data.entry(name).by_hand
+    if not checks:
+        typer.echo(f"{name}: {by_hand or 'comes with an installed package, no files to check'}")
         return True
-    command = data.mend(files, folder)
+    command = by_hand if files is None else data.mend(files, folder)
     if not is_asked and not any(c.exists for c in checks):
         typer.echo(f"{name}: not downloaded; to have it: {command}")
         return True

@@ -9,15 +9,15 @@ from rich.console import Console
 from remnant import recipe, runner, summary
 from remnant.component import short
 from remnant.config import Config, resolve
-from remnant.data import data_dir
+from remnant.data import Dataset, data_dir
 from remnant.errors import RemnantError
 from remnant.estimate import estimate
-from remnant.experiment import make_the_data, make_the_stream
+from remnant.experiment import make_the_data, make_the_stream, what_was_skipped
 from remnant.noise import NOISES
 from remnant.process import compute
 from remnant.progress import duration, screen
 from remnant.published import published
-from remnant.transition import headline, picture, table, transitions
+from remnant.transition import given_table, headline, picture, table, transitions, wrong_of
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ class Request:
     data_dir: Path | None
     save_every: float
     force: bool
+    strict: bool
 
     def config(self) -> Config:
         """Return the config that is asked for."""
@@ -47,7 +48,7 @@ class Request:
     def options(self) -> runner.Options:
         """Return what does not change the result."""
         folder = data_dir(self.data_dir)
-        return runner.Options(self.out, folder, self.force, self.save_every)
+        return runner.Options(self.out, folder, self.force, self.save_every, self.strict)
 
 
 def run(request: Request, quiet: bool) -> None:
@@ -64,12 +65,15 @@ def plan(request: Request) -> None:
     with compute(config.threads):
         stream = make_the_stream(config, options.data_dir)
         expected = estimate(config, stream)
+    skipped = what_was_skipped(stream, options.strict)
     rows = [len(task) for task in stream.tasks]
     wrong = float((stream.truth != stream.observed).double().mean()) * 100
     folder = options.out / config.run_id(stream.fingerprint)
     state = "finished" if runner.is_finished(folder) else "to do"
     print(config.toml())
     print(f"# data      {sum(rows):,} training rows in {len(rows)} task(s): {rows}")
+    for line in skipped:
+        print(f"# data      {line}")
     print(f"# noise     {short(NOISES, config.noise)}: {wrong:.1f} % of the labels are wrong")
     steps = ", ".join(f"{name} {work.steps:,}" for name, work in expected.plan.items())
     print(f"# steps     {steps}")
@@ -85,6 +89,9 @@ def show_noise(data: str, changes: Sequence[str], folder: Path | None, plot: Pat
     config = resolve(recipe.apply({"data": data, "tasks": 1}, changes))
     rows, observed = make_the_data(config, data_dir(folder))
     names = rows.spec.classes
+    if rows.spec.labels_are_given:
+        show_given(rows, plot)
+        return
     counts = transitions(rows.y, observed, len(names))
     title = f"{data}, noise {short(NOISES, config.noise)}, seed {config.seed}: {headline(counts)}"
     if plot:
@@ -97,3 +104,15 @@ def show_noise(data: str, changes: Sequence[str], folder: Path | None, plot: Pat
     print(f"{title}\n\n{table(counts, names)}")
     if plot:
         print(f"\n{plot}")
+
+
+def show_given(data: Dataset, plot: Path | None) -> None:
+    """Print how many of the labels that a data set came with are wrong."""
+    if plot:
+        raise RemnantError(
+            f"{plot}: expected noise that can be drawn, found labels of {data.spec.name} that are known "
+            "to be wrong without a right one; leave out --plot to have how many are"
+        )
+    is_wrong = data.y != data.named
+    title = f"{data.spec.name}, noise given: {wrong_of(int(is_wrong.sum()), len(is_wrong))}"
+    print(f"{title}\n\n{given_table(data.named, is_wrong, data.spec.classes)}")

@@ -9,6 +9,7 @@ from remnant.cnll import CnllLearner
 from remnant.config import Config
 from remnant.data import Dataset, load, subset
 from remnant.data.source import Labels
+from remnant.errors import RemnantError
 from remnant.learner import ReplayLearner
 from remnant.memory import Memory
 from remnant.methods import Replay
@@ -40,6 +41,21 @@ def make_the_stream(config: Config, data_dir: Path | None) -> Stream:
         numpy_generator(config.seed, "validation"),
     )
     return stream.joint() if config.method == "joint" else stream
+
+
+def what_was_skipped(stream: Stream, strict: bool, most: int = 20) -> list[str]:
+    """Return a line for each file that could not be read, and one that counts them; refuse if strict."""
+    if not stream.skipped:
+        return []
+    lines = [f"skipped {file}: {why}" for file, why in stream.skipped.items()]
+    count = f"{len(lines):,} files could not be read and are left out"
+    if strict:
+        raise RemnantError(
+            f"expected every file to be readable with --strict: {count}, the first is {lines[0]}. Mend "
+            "them, or go on without them and without --strict."
+        )
+    more = "; the names of all are in result.json" if len(lines) > most else ""
+    return [*lines[:most], f"{count}{more}"]
 
 
 def make_the_learner(config: Config, stream: Stream) -> Learner:

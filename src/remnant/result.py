@@ -65,6 +65,7 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
             "budget": config.learner.budget(config.buffer),
         },
         "consolidation": consolidation(fits),
+        "skipped": dict(stream.skipped),
         "separation": [
             {"task": e["task"], "epoch": e["epoch"], "phase": e["phase"], "auroc": e["separation"]}
             for e in epochs

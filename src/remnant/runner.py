@@ -18,7 +18,7 @@ from rich.console import Console
 from remnant import checkpoint, evaluate, metrics
 from remnant.config import Config
 from remnant.errors import Diverged, Interrupted, RemnantError
-from remnant.experiment import make_the_learner, make_the_stream
+from remnant.experiment import make_the_learner, make_the_stream, what_was_skipped
 from remnant.memory import Memory
 from remnant.process import Stop, compute, locked
 from remnant.progress import Ahead, Quiet, Screen
@@ -36,6 +36,7 @@ class Options:
     data_dir: Path | None = None
     force: bool = False  # start over
     save_every: float = 10.0  # seconds between checkpoints; 0: every step
+    strict: bool = False  # refuse data of which a file cannot be read
 
 
 def run(config: Config, options: Options | None = None, screen: Screen | None = None) -> Path:
@@ -43,6 +44,8 @@ def run(config: Config, options: Options | None = None, screen: Screen | None = 
     options, screen = options or Options(), screen or Quiet(Console(stderr=True))
     with compute(config.threads):
         stream = make_the_stream(config, options.data_dir)
+        for line in what_was_skipped(stream, options.strict):
+            screen.note(line)
         folder = options.out / config.run_id(stream.fingerprint)
         if is_finished(folder) and not options.force:
             screen.note(f"this run was finished earlier{by_other_code(folder)}; --force repeats it")

@@ -72,6 +72,8 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
         ]
     rows += others(result["memories"])
     rows += consolidation(result["consolidation"])
+    if skipped := result.get("skipped"):
+        rows.append(("skipped files", f"{len(skipped)}", "could not be read; named in result.json"))
     pace = f"{result['images_per_second']:.0f} images/s, {result['peak_rss_mb']:.0f} MB"
     return [*rows, ("time", duration(result["seconds"]), pace)]
 
@@ -135,6 +137,8 @@ def next_steps(folder: Path, table: dict[str, Any], result: dict[str, Any]) -> s
         f"{run} --noise symmetric:{rate}": "other noise",
         f"{program()} list methods": "what else there is",
     }
+    if result["noise"] == "given":  # no other can be made
+        del suggestions[f"{run} --noise symmetric:{rate}"]
     width = max(map(len, suggestions)) + 2
     lines = [f"    {command:{width}s}{meaning}" for command, meaning in suggestions.items()]
     return "\n".join(["", "  Try next:", *lines])

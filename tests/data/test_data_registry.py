@@ -18,8 +18,9 @@ def _nothing_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_data_set_is_found_by_the_name_in_its_description() -> None:
     images = ["digits", "cifar10", "cifar100", "cifar100-coarse", "fashion-mnist"]
-    assert list(DATA) == [*images, "ntu60", "ntu60-xview", "nw-ucla"]
-    assert [name for name, entry in DATA.items() if entry.spec.are_images] == images
+    photos = ["food101n", "food101n-val", "food101n-clean"]
+    assert list(DATA) == [*images, "ntu60", "ntu60-xview", "nw-ucla", *photos]
+    assert [name for name, entry in DATA.items() if entry.spec.are_images] == [*images, *photos]
     assert all(name == entry.spec.name for name, entry in DATA.items())
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from remnant.data import cifar, digits, fashion, files, ntu, nw_ucla
+from remnant.data import cifar, digits, fashion, files, food101n, ntu, nw_ucla
 from remnant.data.entry import Entry, plugged, plugins
 from remnant.data.files import FileCheck, data_dir, mend
 from remnant.data.source import Dataset, Source, Spec, arrays, subset
@@ -83,6 +83,27 @@ DATA: dict[str, Entry] = {
             loader=nw_ucla.load_nw_ucla,
             by_hand=nw_ucla.BY_HAND,
         ),
+        Entry(
+            spec=food101n.FOOD101N,
+            about="224 x 224 photos of 101 dishes, 18 % mislabelled, 52,867 + 3,824 rows; by hand",
+            loader=food101n.load_food101n,
+            by_hand=food101n.BY_HAND,
+            checker=food101n.check_food101n,
+        ),
+        Entry(
+            spec=food101n.FOOD101N_VAL,
+            about="the same, tested on 4,741 rows of which 19 % are mislabelled",
+            loader=food101n.load_food101n_val,
+            by_hand=food101n.BY_HAND,
+            checker=food101n.check_food101n,
+        ),
+        Entry(
+            spec=food101n.FOOD101N_CLEAN,
+            about="the same, tested on the 25,250 rows of Food-101's test set",
+            loader=food101n.load_food101n_clean,
+            by_hand=food101n.BY_HAND_CLEAN,
+            checker=food101n.check_food101n_clean,
+        ),
     )
 }
 
@@ -119,5 +140,7 @@ def get(name: str, folder: Path | None) -> str:
 
 def check(name: str, folder: Path | None) -> list[FileCheck]:
     """Look at each file of a data set, without stopping at the first that is wrong."""
-    published = entry(name).files
+    published, checker = entry(name).files, entry(name).checker
+    if checker is not None:
+        return checker(folder)
     return [] if published is None else files.check(published, folder)

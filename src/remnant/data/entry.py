@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from remnant.data.files import Published
+from remnant.data.files import FileCheck, Published
 from remnant.data.source import Dataset, Spec
 from remnant.errors import RemnantError
 
@@ -21,6 +21,7 @@ class Entry:
     loader: Callable[[Path | None], Dataset]  # takes the data folder, None for the cache
     files: Published | None = None  # None if it comes with an installed package, or by hand
     by_hand: str = ""  # how to get what cannot be downloaded
+    checker: Callable[[Path | None], list[FileCheck]] | None = None  # looks at what was got by hand
 
 
 def plugins() -> dict[str, EntryPoint]:
