@@ -58,7 +58,7 @@ def peak(command: list[str]) -> float:
             break
         found = re.search(r"RssAnon:\s+(\d+) kB", status)
         most = max(most, int(found[1]) / 1024 if found else 0.0)
-        time.sleep(0.02)
+        time.sleep(0.05)
     if process.wait():
         raise SystemExit(f"{' '.join(command)} failed")
     return most

@@ -25,6 +25,11 @@ LISTS = ("methods", "data", "nets", "noises", "recipes")
 CHOICES = ("objectives", "schedules", "insertions", "replacements", "consolidations", "learners")
 MORE = (*CHOICES, "settings")
 
+SaveEvery = Annotated[float, typer.Option(min=0, help="Seconds between checkpoints; 0: every step.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Stop if a file of the data cannot be read; else skip it.")
+]
+
 
 @app.command()
 def run(
@@ -50,14 +55,9 @@ def run(
     ] = None,
     out: Annotated[Path, typer.Option(help="Where run folders go.")] = Path("runs"),
     data_dir: DataDir = None,
-    save_every: Annotated[
-        float, typer.Option(min=0, help="Seconds between checkpoints; 0: every step.")
-    ] = 10.0,
+    save_every: SaveEvery = 10.0,
     force: Annotated[bool, typer.Option("--force", help="Start over; forget what is there.")] = False,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Stop if a file of the data cannot be read; else it is skipped."),
-    ] = False,
+    strict: Strict = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan, with an estimate, and stop.")
     ] = False,
