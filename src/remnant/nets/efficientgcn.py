@@ -42,7 +42,8 @@ class EfficientGcn(nn.Module):
     def maps(self, x: Tensor) -> Tensor:
         """Return what is pooled into features, of branches (N, 3, 6, T, V, M): (N M, 128, T / 4, V)."""
         bodies = x.permute(1, 0, 5, 2, 3, 4).flatten(1, 2)  # of all skeletons: they share the weights
-        seen = [branch(part) for branch, part in zip(self.branches, bodies, strict=True)]
+        parts = [part.contiguous(memory_format=torch.channels_last) for part in bodies]
+        seen = [branch(part) for branch, part in zip(self.branches, parts, strict=True)]
         return cast(Tensor, self.main(torch.cat(seen, 1)))
 
     def features(self, x: Tensor) -> Tensor:
@@ -98,15 +99,25 @@ class SpatialConv(nn.Module):
         return F.silu(self.norm(take(x, self.matrices * self.mask)) + self.shortcut(x))
 
     def _convolve_first(self, x: Tensor, weight: Tensor) -> Tensor:
-        by_hop = self.conv(x).unflatten(1, (HOPS, -1))
-        return torch.einsum("bkctv,kvw->bctw", by_hop, weight)
+        by_hop = self.conv(x).unflatten(1, (HOPS, -1)).permute(0, 2, 3, 4, 1)
+        return mixed(by_hop.flatten(3), weight.permute(2, 1, 0).flatten(1))
 
     def _take_first(self, x: Tensor, weight: Tensor) -> Tensor:
         """Return the same: to take and to convolve are linear, and few channels are taken sooner."""
-        taken = torch.einsum("bctv,kvw->bkctw", x, weight).flatten(1, 2)
+        taken = mixed(x, weight.permute(2, 0, 1).flatten(0, 1)).unflatten(3, (-1, HOPS))
         kernel = self.conv.weight.unflatten(0, (HOPS, -1)).transpose(0, 1).flatten(1, 2)
         bias = torch.einsum("ko,kvw->ow", cast(Tensor, self.conv.bias).view(HOPS, -1), weight)
-        return F.conv2d(taken, kernel) + bias[:, None]
+        return F.conv2d(taken.permute(0, 4, 1, 2, 3).flatten(1, 2), kernel) + bias[:, None]
+
+
+def mixed(x: Tensor, weight: Tensor) -> Tensor:
+    """Mix joints, (N, c, T, V) by (W, V) to (N, c, T, W), as a convolution whose channels are joints.
+
+    Where channels lie last in memory nothing is copied, here and around.
+    """
+    frames = x.permute(0, 2, 3, 1)
+    taken = F.conv1d(frames.flatten(0, 1), weight[:, :, None])
+    return cast(Tensor, taken.unflatten(0, frames.shape[:2])).permute(0, 3, 1, 2)
 
 
 class TemporalConv(nn.Module):
