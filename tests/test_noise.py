@@ -21,6 +21,7 @@ from remnant.noise import (
     pair_flip,
     symmetric,
 )
+from remnant.noise.files import read_labels
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -209,6 +210,26 @@ def test_an_archive_whose_rows_are_in_another_order_is_refused(tmp_path: Path) -
         FromFile(str(tmp_path / "l.npz"), "worse")(data, rng())
     np.savez(tmp_path / "l.npz", worse=data.y, clean_label=data.y)
     assert np.array_equal(FromFile(str(tmp_path / "l.npz"), "worse")(data, rng()), data.y)
+
+
+def test_labels_that_are_not_finite_or_not_real_are_refused(tmp_path: Path) -> None:
+    for labels in (np.array([1.0, np.inf]), np.array([1 + 0j])):
+        np.save(tmp_path / "l.npy", labels)
+        with pytest.raises(RemnantError, match="expected one whole number for each training row"):
+            read_labels(tmp_path / "l.npy", "")
+
+
+def test_an_empty_or_damaged_archive_is_named(tmp_path: Path) -> None:
+    np.savez(tmp_path / "l.npz")
+    with pytest.raises(RemnantError, match="found an empty one"):
+        read_labels(tmp_path / "l.npz", "a")
+    np.savez_compressed(tmp_path / "l.npz", a=np.arange(5000) % 10)
+    content = bytearray((tmp_path / "l.npz").read_bytes())
+    start = content.find(b"a.npy") + 45
+    content[start : start + 20] = b"\xff" * 20
+    (tmp_path / "l.npz").write_bytes(content)
+    with pytest.raises(RemnantError, match="cannot be read"):
+        read_labels(tmp_path / "l.npz", "a")
 
 
 def test_a_pickled_file_of_labels_is_refused(tmp_path: Path) -> None:

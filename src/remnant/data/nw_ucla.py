@@ -6,6 +6,7 @@ cameras 1 and 2 saw it, tested on where camera 3 did.
 """
 
 import zipfile
+import zlib
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -21,6 +22,11 @@ from remnant.skeleton import KINECT_V1, SkeletonView
 FILE = "nw_ucla.npz"
 BY_HAND = f"put a file {FILE} into the data folder, with the arrays that its loader describes"
 FRAMES = 64
+# What reading an archive of the wrong form can raise, or one that is damaged or encrypted.
+UNREADABLE = (
+    *(OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile),
+    *(zlib.error, NotImplementedError, RuntimeError),
+)
 HIPS = KINECT_V1.joints.index("middle of hips")
 NW_UCLA = Spec(
     name="nw-ucla",
@@ -73,7 +79,7 @@ def _read(path: Path) -> Content:
             content = Content(**{name: file[name] for name in names})
     except FileNotFoundError as error:
         raise RemnantError(f"{path}: expected a file, found nothing; {BY_HAND}") from error
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise RemnantError(
             f"{path}: expected an .npz file with the arrays {', '.join(names)}, found: {error}; "
             f"{BY_HAND}"

@@ -8,6 +8,7 @@ stand-ins. Each has a __setstate__, so that no pickle can change the stand-in it
 import io
 import pickle
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile, is_zipfile
@@ -21,6 +22,7 @@ from remnant.errors import RemnantError
 UNREADABLE = (
     *(pickle.UnpicklingError, EOFError, BadZipFile, OSError, MemoryError),
     *(AttributeError, LookupError, TypeError, ValueError, OverflowError, RecursionError),
+    *(zlib.error, NotImplementedError, RuntimeError),  # packed badly, in an unknown way, encrypted
 )
 LEGACY = 0x1950A86A20F9469CFC6C  # the number with which a bare file begins
 

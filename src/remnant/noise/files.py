@@ -1,5 +1,6 @@
 """Arrays from a user's files, and noise that is one: a label for each row as published."""
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,12 @@ import numpy as np
 
 from remnant.data.source import Dataset, Labels, Spec
 from remnant.errors import RemnantError
+
+# What reading a file of the wrong form can raise: damaged, packed in an unknown way, encrypted.
+UNREADABLE = (
+    *(ValueError, TypeError, OSError, EOFError, BadZipFile),
+    *(zlib.error, NotImplementedError, RuntimeError),
+)
 
 
 def require_file(path: Path, content: str) -> None:
@@ -30,7 +37,7 @@ def read_array(path: Path, key: str, content: str, line: str) -> np.ndarray:
             array: np.ndarray = np.load(path, allow_pickle=False)
             return array
         return np.loadtxt(path, delimiter=",", ndmin=1)
-    except (ValueError, TypeError, OSError, EOFError, BadZipFile) as error:
+    except UNREADABLE as error:
         raise RemnantError(
             f"{path}: expected an array of {content}, but it cannot be read ({error}). "
             f"Write it with numpy.save(), or as one {line} a line in a .csv."
@@ -53,7 +60,7 @@ def read_archive(path: Path) -> dict[str, Labels]:
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {name: _unpickled(archive, name) for name in archive}
-    except (ValueError, TypeError, OSError, EOFError, BadZipFile) as error:
+    except UNREADABLE as error:
         raise RemnantError(
             f"{path}: expected an archive of arrays, but it cannot be read ({error}). "
             "Write it with numpy.savez()."
@@ -69,8 +76,9 @@ def _unpickled(archive: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 
 
 def _is_whole(labels: np.ndarray) -> bool:
-    is_number = np.issubdtype(labels.dtype, np.number) and labels.ndim == 1 and len(labels) > 0
-    return bool(is_number and np.array_equal(labels, np.floor(labels)))
+    is_row = labels.ndim == 1 and len(labels) > 0
+    is_real = np.issubdtype(labels.dtype, np.integer) or np.issubdtype(labels.dtype, np.floating)
+    return bool(is_row and is_real and np.isfinite(labels).all() and (labels == np.floor(labels)).all())
 
 
 def of_rows(path: Path, labels: Labels, data: Dataset) -> Labels:
@@ -104,6 +112,8 @@ def require_truth(path: Path, name: str, labels: Labels, data: Dataset) -> None:
 
 def _member(path: Path, key: str) -> np.ndarray:
     with np.load(path, allow_pickle=False) as archive:
+        if not archive.files:
+            raise RemnantError(f"{path}: expected an archive of arrays, found an empty one.")
         if key not in archive:
             raise RemnantError(
                 f"{path}: expected the name of one of its arrays ({', '.join(archive)}), got {key!r}. "
