@@ -83,7 +83,9 @@ class Instance:
     def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
         """Return the observed labels."""
         observed, rates = data.y.copy(), own_rates(self.rate, len(data.y), rng)
-        shape = int(np.prod(data.spec.shape)), len(data.spec.classes)
+        # As many numbers as a network sees of a row: more than are stored, where they are skeletons.
+        (_, one), *_ = pixels(data, np.zeros(1, dtype=np.int64))
+        shape = one.shape[1], len(data.spec.classes)
         weights = rng.standard_normal(shape) if self.shared else None
         for label in range(shape[1]):
             w = rng.standard_normal(shape) if weights is None else weights
