@@ -163,4 +163,14 @@ def test_what_is_missing_is_said_with_where_to_get_it(tmp_path: Path) -> None:
 
 def test_there_are_sixty_actions_and_twenty_people_to_learn_from() -> None:
     assert len(set(DATA["ntu60"].spec.classes)) == 60
-    assert len(set(ntu.TRAIN_SUBJECTS)) == 20
+    subjects = "1,2,4,5,8,9,13,14,15,16,17,18,19,25,27,28,31,34,35,38"
+    assert list(ntu.TRAIN_SUBJECTS) == [int(s) for s in subjects.split(",")]
+    assert ntu.TRAIN_CAMERAS == (2, 3)
+
+
+def test_who_moves_late_is_kept_too(tmp_path: Path) -> None:
+    draw = rng()
+    still, late = made.body(draw, 0.1), made.body(draw, 0.1)
+    frames = [[still, late] for _ in range(3)] + [[still, late + 5]]
+    found = read_people(made.write(tmp_path, "S001C001P001R001A001", frames), frames=3)
+    assert np.allclose(found[:, 0, :, 0].T, late, atol=1e-6)

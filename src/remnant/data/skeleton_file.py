@@ -14,6 +14,7 @@ from remnant.errors import RemnantError
 
 Joints = NDArray[np.float32]
 
+LONGEST = 300  # frames of a file that count
 BODIES = 4  # at once that are read; the sensor sees ghosts
 KEPT = 2  # of which so many are people, the ones that move most
 JOINTS = 25
@@ -100,8 +101,11 @@ def energy(body: Joints) -> float:
 
 
 def read_people(path: Path, frames: int) -> Joints:
-    """Return the two bodies that spread most, in this order, channels first: (3, frames, JOINTS, 2)."""
-    bodies = read_bodies(path, frames)
+    """Return the two bodies that spread most, in this order, channels first: (3, frames, JOINTS, 2).
+
+    Who spreads most is judged by all frames, also those that are cut off.
+    """
+    bodies = read_bodies(path, max(frames, LONGEST))
     # Of equal ones the first: all who are absent have none.
     order = np.argsort([-energy(body) for body in bodies], kind="stable")[:KEPT]
-    return bodies[order].transpose(3, 1, 2, 0)
+    return bodies[order, :frames].transpose(3, 1, 2, 0)
