@@ -168,6 +168,63 @@ def test_a_case_for_nothing_that_is_known_is_refused(tmp_path: Path, case: str, 
         config_of(str(mine))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'for = "x"',
+        "for = 3",
+        "for = [1]",
+        '[for]\nmethod = "er"',
+        '[[for]]\nmethod = [["er"]]',
+        "[[for]]\nmethod = {a = 1}",
+        "[[for]]\nnoise = 3",
+        '[[for]]\nnoise = {name = ["a"]}',
+    ],
+)
+def test_a_case_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
+    mine = write(tmp_path, mine=text) / "mine.toml"
+    with pytest.raises(RemnantError, match=r"mine\.toml: .*\[\[for\]\]"):
+        config_of(str(mine))
+
+
+@pytest.mark.parametrize("data", ["3", "[1]"])
+def test_data_that_have_no_name_are_refused(data: str) -> None:
+    with pytest.raises(RemnantError, match="unknown data set"):
+        config_of("digits", f"data={data}")
+
+
+def test_a_recipes_own_settings_win_over_the_cases_of_its_base(tmp_path: Path) -> None:
+    text = 'base = "paper/cifar10"\nmethod = "er+fit"\nlr = 0.5\nconsolidation.epochs = 3'
+    mine = str(write(tmp_path, mine=text) / "mine.toml")
+    table = config_of(mine, "noise=symmetric:0.6").table()
+    assert (table["lr"], table["consolidation"]["lr"], table["consolidation"]["epochs"]) == (0.5, 0.1, 3)
+
+
+@pytest.mark.parametrize("method", ["aer-abs+consolidation", "er+dividemix", "gdumb+dividemix"])
+@pytest.mark.parametrize("rate", [0.2, 0.4])
+def test_rates_within_superclasses_are_those_of_blocks(method: str, rate: float) -> None:
+    ours = config_of("paper/cifar100-superclass", f"method={method}", f"noise=asymmetric:{rate}")
+    theirs = config_of("paper/cifar100", f"method={method}", f"noise=block:{rate}")
+    assert (ours.lr, ours.consolidation) == (theirs.lr, theirs.consolidation)
+
+
+# Sums of the columns of the paper's tables, added up from the paper and not from the recipes.
+@pytest.mark.parametrize(
+    ("name", "kind", "sums"),
+    [
+        ("paper/cifar100", "faa", [360.13, 279.05, 292.88, 368.2, 262.16]),
+        ("paper/cifar100", "error", [7.08, 6.16, 7.05, 9.86, 9.15]),
+        ("paper/cifar100", "forgetting", [301.71, 285.18, 235.62, 284.86, 197.95]),
+        ("paper/ntu60", "faa", [415.84, 341.95]),
+        ("paper/ntu60", "error", [13.31, 12.31]),
+        ("paper/ntu60", "forgetting", [280.9, 249.52]),
+    ],
+)
+def test_no_digit_of_the_paper_has_changed(name: str, kind: str, sums: list[float]) -> None:
+    rows = np.array(list(recipe.papers()[name][kind].values()), dtype=float)
+    assert np.nansum(rows, axis=0).tolist() == pytest.approx(sums, abs=1e-6)
+
+
 def test_a_recipe_that_rests_on_itself_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

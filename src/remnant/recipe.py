@@ -53,8 +53,22 @@ def read(name: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
     base = table.pop("base", None)
     if base is not None:
         below = read(str(base), (*above, name))
-        table = below | table | {CASES: [*below.get(CASES, []), *table.get(CASES, [])]}
+        cases = [_beneath(case, table) for case in below.get(CASES, [])]
+        table = below | table | {CASES: [*cases, *table.get(CASES, [])]}
     return table
+
+
+def _beneath(case: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a case of a base without what the recipe that rests on it sets itself: that wins.
+
+    >>> _beneath({"method": "er", "lr": 0.1, "buffer": 5}, {"method": "er", "lr": 0.5})
+    {'method': 'er', 'buffer': 5}
+    """
+    kept = {key: value for key, value in case.items() if key in CONDITIONS or key not in own}
+    for key in case.keys() - kept.keys():
+        if isinstance(case[key], Mapping) and isinstance(own[key], Mapping) and "name" not in own[key]:
+            kept[key] = {k: v for k, v in case[key].items() if k not in own[key]}
+    return kept
 
 
 def papers() -> dict[str, dict[str, Any]]:
@@ -78,8 +92,27 @@ def _parsed(name: str) -> dict[str, Any]:
         table = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RemnantError(f"{name}: expected TOML, but {error}. Mend that line.") from error
+    except OSError as error:
+        raise RemnantError(f"{name}: expected a file that can be read, but {error.strerror}.") from error
+    _check_cases(name, table.get(CASES, []))
     table.setdefault("name", Path(name).name if path is None else path.stem)
     return table
+
+
+def _check_cases(name: str, cases: object) -> None:
+    """Refuse cases that are no tables, and conditions that are no names."""
+    tables = cases if isinstance(cases, list) else [cases]
+    if not isinstance(cases, list) or not all(isinstance(case, Mapping) for case in tables):
+        raise RemnantError(
+            f"{name}: expected tables under [[{CASES}]], with two brackets, got {cases!r}."
+        )
+    for key, value in ((k, v) for case in tables for k in CONDITIONS for v in _listed(case.get(k, []))):
+        table = value if isinstance(value, Mapping) and key == "noise" else {"name": value}
+        if not isinstance(table.get("name"), str):
+            raise RemnantError(
+                f'{name}: a [[{CASES}]] expects names in quotes, as method = "er" or '
+                f'noise = "symmetric:0.4", got {key} = {value!r}.'
+            )
 
 
 def _names_one(choice: object) -> bool:

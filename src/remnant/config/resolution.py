@@ -39,7 +39,7 @@ def _with_method(raw: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(raw)
     method = METHODS.get(str(raw.get("method", "aer-abs")), METHODS["aer-abs"])
     with contextlib.suppress(RemnantError):  # an unknown data set is told of with all other mistakes
-        method = method.on(entry(raw.get("data", Config.model_fields["data"].default)).spec)
+        method = method.on(entry(str(raw.get("data", Config.model_fields["data"].default))).spec)
     for kind, registry in REGISTRIES.items():
         default = getattr(method, kind) if kind in OF_METHOD else Config.model_fields[kind].default
         base = component.describe(registry, default)
