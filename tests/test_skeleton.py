@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from remnant.skeleton import KINECT_V1, KINECT_V2, Graph, SkeletonView, hop_distances, hop_matrices
+from remnant.skeleton import KINECT_V1, KINECT_V2, Graph, SkeletonView, hop_distances, hop_matrices, view
 from remnant.skeleton.view import branches, chosen, cropped, hidden, mirrored, shaken, turned
 
 GRAPHS = [KINECT_V1, KINECT_V2]
@@ -27,6 +27,15 @@ def test_the_layouts_have_their_published_sizes() -> None:
 def test_the_parents_of_kinect_v2_are_the_published_ones() -> None:
     published = "2,2,21,3,21,5,6,7,21,9,10,11,1,13,14,15,1,17,18,19,2,23,8,25,12"
     assert [parent + 1 for parent in KINECT_V2.parents] == [int(p) for p in published.split(",")]
+
+
+def test_the_parents_of_kinect_v1() -> None:
+    parents = "2,2,2,3,3,5,6,7,3,9,10,11,1,13,14,15,1,17,18,19"
+    assert [parent + 1 for parent in KINECT_V1.parents] == [int(p) for p in parents.split(",")]
+
+
+def test_how_much_a_skeleton_is_changed() -> None:
+    assert (view.SHORTEST, view.TURN, view.JITTER, view.HIDDEN) == (0.9, 15.0, 0.01, 0.1)
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
@@ -181,9 +190,9 @@ def test_each_skeleton_has_its_own_draws(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["augmented", "strong"])
 def test_the_draws_do_not_depend_on_what_is_seen(kind: str) -> None:
-    a, b, view = rng(), rng(), SkeletonView(KINECT_V2)
-    getattr(view, kind)(people(), a)
-    getattr(view, kind)(torch.zeros_like(people()), b)
+    a, b, seen = rng(), rng(), SkeletonView(KINECT_V2)
+    getattr(seen, kind)(people(), a)
+    getattr(seen, kind)(torch.zeros_like(people()), b)
     assert torch.equal(a.get_state(), b.get_state())
 
 
