@@ -168,7 +168,7 @@ def _noise(value: Any, whole: bool = False) -> dict[str, Any]:  # noqa: ANN401
     """Return noise as a table, with the settings that were not named if it is to be whole."""
     default = component.describe(NOISES, Config.model_fields["noise"].default)
     table = {"name": default["name"]} | _as_table("noise", value)
-    known = component.settings(NOISES[table["name"]]) if table["name"] in NOISES else {}
+    known = component.settings(NOISES[table["name"]]) if str(table["name"]) in NOISES else {}
     return known | table if whole else table
 
 

@@ -84,6 +84,10 @@ def _read(path: Path) -> Content:
             f"{path}: expected an .npz file with the arrays {', '.join(names)}, found: {error}; "
             f"{BY_HAND}"
         ) from error
+    if content.offsets.ndim != 1 or len(content.offsets) < 2 or content.offsets.dtype.kind not in "iu":
+        raise RemnantError(f"{path}: expected offsets (n + 1,) in whole numbers; {BY_HAND}")
+    if content.joints.dtype.kind != "f":
+        raise RemnantError(f"{path}: expected joints in metres, found {content.joints.dtype}; {BY_HAND}")
     _check(path, content)
     return content
 
