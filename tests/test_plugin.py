@@ -27,10 +27,12 @@ py-modules = ["bears"]
 [project.entry-points."remnant.data"]
 bears = "bears:BEARS"
 wolves = "bears:SPEC"
+foxes = "bears:FOXES"
 cats = "nowhere:CATS"
 digits = "bears:BEARS"
 """
 MODULE = """
+from dataclasses import replace
 import numpy as np
 from remnant import Entry, Spec, View, arrays
 
@@ -49,6 +51,7 @@ def load(folder):
 
 
 BEARS = Entry(spec=SPEC, about="four kinds of bears", loader=load)
+FOXES = Entry(spec=replace(SPEC, name="foxes"), about="red ones", loader=lambda folder: 1 / 0)
 """
 
 
@@ -90,11 +93,12 @@ def test_noise_can_be_looked_at_and_nothing_is_downloaded(installed: Path) -> No
     [
         ("bear", "did you mean 'bears'?"),
         ("wolves", "expected a remnant.Entry whose spec is named 'wolves', found 'Spec'"),
+        ("foxes", "its loader failed with ZeroDivisionError: division by zero"),
         ("cats", "importing it failed with ModuleNotFoundError: No module named 'nowhere'"),
     ],
 )
 def test_a_package_that_is_wrong_is_named(installed: Path, name: str, words: str) -> None:
-    done = remnant(installed, "run", f"data={name}")
+    done = remnant(installed, "run", f"data={name}", "tasks=2", "--dry-run")
     assert done.returncode == 2
     assert words in done.stderr
     assert "Traceback" not in done.stderr

@@ -52,7 +52,8 @@ def read(name: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
     table = {key: value for key, value in _parsed(name).items() if key != PAPER}
     base = table.pop("base", None)
     if base is not None:
-        below = read(str(base), (*above, name))
+        beside = Path(name).parent / str(base)  # a file names others from where it is
+        below = read(str(beside if find(str(beside)) else base), (*above, name))
         cases = [_beneath(case, table) for case in below.get(CASES, [])]
         table = below | table | {CASES: [*cases, *table.get(CASES, [])]}
     return table
@@ -101,13 +102,12 @@ def _parsed(name: str) -> dict[str, Any]:
 
 def _check_cases(name: str, cases: object) -> None:
     """Refuse cases that are no tables, and conditions that are no names."""
-    tables = cases if isinstance(cases, list) else [cases]
-    if not isinstance(cases, list) or not all(isinstance(case, Mapping) for case in tables):
+    if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
         raise RemnantError(
             f"{name}: expected tables under [[{CASES}]], with two brackets, got {cases!r}."
         )
-    for key, value in ((k, v) for case in tables for k in CONDITIONS for v in _listed(case.get(k, []))):
-        table = value if isinstance(value, Mapping) and key == "noise" else {"name": value}
+    for key, value in ((k, v) for case in cases for k in CONDITIONS for v in _listed(case.get(k, []))):
+        table = value if isinstance(value, dict) and key == "noise" else {"name": value}
         if not isinstance(table.get("name"), str):
             raise RemnantError(
                 f'{name}: a [[{CASES}]] expects names in quotes, as method = "er" or '
@@ -147,7 +147,7 @@ def is_meant(case: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     """
     methods, noises = (_listed(case.get(key, [])) for key in CONDITIONS)
     unknown = [name for name in methods if name not in METHODS]
-    unknown += [text for text in noises if _noise(text)["name"] not in NOISES]
+    unknown += [text for text in noises if not _is_noise(_noise(text))]
     if unknown or not methods + noises:
         raise RemnantError(
             "a [[for]] of the recipe: expected a known method, a known noise, or a list of them, got "
@@ -158,6 +158,14 @@ def is_meant(case: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     return (not methods or method in methods) and (
         not noises or any(_noise(text).items() <= noise.items() for text in noises)
     )
+
+
+def _is_noise(table: Mapping[str, Any]) -> bool:
+    try:
+        component.build("noise", NOISES, table)
+    except ValueError:
+        return False
+    return True
 
 
 def _listed(value: Any) -> list[Any]:  # noqa: ANN401

@@ -1,7 +1,7 @@
 """A data set that can be asked for by name: those of other packages are found by their entry points."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
@@ -46,4 +46,16 @@ def plugged(name: str) -> Entry:
             f"{origin}: expected a remnant.Entry whose spec is named {name!r}, found {what!r}. "
             "Mend that package, or uninstall it."
         )
-    return found
+
+    def load(folder: Path | None) -> Dataset:
+        try:
+            return found.loader(folder)
+        except RemnantError:
+            raise
+        except Exception as error:
+            raise RemnantError(
+                f"{origin}: expected arrays, but its loader failed with {type(error).__name__}: "
+                f"{error}. Mend that package, or what it reads."
+            ) from error
+
+    return replace(found, loader=load)
