@@ -49,6 +49,11 @@ def test_a_net_gives_one_logit_per_class(net: str, data: str) -> None:
     assert build(NETS[net], spec, 0)(torch.randn(2, *spec.shape)).shape == (2, 10)
 
 
+def test_a_quarter_of_the_features_is_dropped() -> None:
+    spec = DATA["nw-ucla"].spec
+    assert build(NETS["efficientgcn-b0"], spec, 0).dropout.probability == 0.25
+
+
 def test_a_narrow_resnet_survives_odd_batches_on_two_threads() -> None:
     """In a process of its own: what went wrong was a crash."""
     program = """

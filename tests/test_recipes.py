@@ -134,6 +134,16 @@ def test_a_run_with_other_settings_is_told_which() -> None:
     assert published(config_of("paper/cifar100", "noise=block:0.3")) is None
 
 
+def test_the_closest_experiment_of_the_paper_is_quoted() -> None:
+    """Made from one recipe, with all the settings of another."""
+    found = published(config_of("paper/cifar10-cnll", "method=aer-abs", "buffer=1000", "epochs=25"))
+    assert found is not None
+    assert (found.faa, found.other) == (63.65, ())
+    other_split = published(config_of("paper/ntu60", "data=ntu60-xview"))
+    assert other_split is not None
+    assert other_split.other == ("data = ntu60",)
+
+
 def write(folder: Path, **texts: str) -> Path:
     for name, text in texts.items():
         (folder / f"{name}.toml").write_text(text)

@@ -35,7 +35,7 @@ def published(config: Config) -> Published | None:
             continue
         theirs = resolve(recipe.apply(recipe.read(name), _same(config)))
         other = tuple(_differences(theirs.table(), config.table()))
-        if theirs.data == config.data and (theirs.name == config.name or not other):
+        if theirs.name == config.name or not other:
             error = _cell(paper, "error", config.label, column)
             forgetting = _cell(paper, "forgetting", config.label, column)
             close.append(Published(faa, error, forgetting, other))

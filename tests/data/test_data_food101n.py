@@ -134,6 +134,15 @@ def test_a_subset_goes_by_the_given_label_and_stays_on_disk(home: Path) -> None:
     assert len(data.y) == 14
     assert isinstance(data.train, Mapped)
     assert np.array_equal(data.y == data.named, data.index % 3 < 2)
+    assert len(subset(load("food101n", home.parent), 3, rng()).y) == 21  # wrong ones among them
+
+
+def test_a_photo_that_is_not_there_takes_its_label_with_it(home: Path) -> None:
+    made.photo(home, "apple_pie/va0.jpg").unlink()
+    data = load("food101n", home.parent)
+    expected = [dish for dish in made.DISHES for _ in range(2)][1:]
+    assert [CLASSES[label] for label in data.test_y] == expected
+    assert [*data.skipped] == [f"{home.name}/images/apple_pie/va0.jpg"]
 
 
 def test_purity_is_what_the_people_said_who_looked(home: Path) -> None:

@@ -170,7 +170,7 @@ def test_there_are_sixty_actions_and_twenty_people_to_learn_from() -> None:
 
 def test_who_moves_late_is_kept_too(tmp_path: Path) -> None:
     draw = rng()
-    still, late = made.body(draw, 0.1), made.body(draw, 0.1)
+    still, late = made.body(draw, 0.1), made.body(draw, 0.01)
     frames = [[still, late] for _ in range(3)] + [[still, late + 5]]
     found = read_people(made.write(tmp_path, "S001C001P001R001A001", frames), frames=3)
     assert np.allclose(found[:, 0, :, 0].T, late, atol=1e-6)
