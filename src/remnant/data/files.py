@@ -11,12 +11,19 @@ import shlex
 import sys
 import tarfile
 import tempfile
+import zipfile
 import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from remnant.errors import RemnantError
+
+# What reading a file of arrays can raise: of another form, damaged, packed in an unknown way, encrypted.
+UNREADABLE = (
+    *(OSError, EOFError, KeyError, TypeError, ValueError),
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ joints[offsets[i]:offsets[i + 1]]; `y` and `is_train_crossview` of each sequence
 cameras 1 and 2 saw it, tested on where camera 3 did.
 """
 
-import zipfile
-import zlib
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from remnant.data.files import root
+from remnant.data.files import UNREADABLE, root
 from remnant.data.source import Dataset, Labels, Spec, arrays
 from remnant.errors import RemnantError
 from remnant.skeleton import KINECT_V1, SkeletonView
@@ -22,11 +20,6 @@ from remnant.skeleton import KINECT_V1, SkeletonView
 FILE = "nw_ucla.npz"
 BY_HAND = f"put a file {FILE} into the data folder, with the arrays that its loader describes"
 FRAMES = 64
-# What reading an archive of the wrong form can raise, or one that is damaged or encrypted.
-UNREADABLE = (
-    *(OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile),
-    *(zlib.error, NotImplementedError, RuntimeError),
-)
 HIPS = KINECT_V1.joints.index("middle of hips")
 NW_UCLA = Spec(
     name="nw-ucla",

@@ -8,21 +8,20 @@ stand-ins. Each has a __setstate__, so that no pickle can change the stand-in it
 import io
 import pickle
 import re
-import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from zipfile import BadZipFile, ZipFile, is_zipfile
+from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 
+from remnant.data.files import UNREADABLE
 from remnant.data.source import Labels
 from remnant.errors import RemnantError
 
 # What reading a file of the wrong form can raise.
-UNREADABLE = (
-    *(pickle.UnpicklingError, EOFError, BadZipFile, OSError, MemoryError),
-    *(AttributeError, LookupError, TypeError, ValueError, OverflowError, RecursionError),
-    *(zlib.error, NotImplementedError, RuntimeError),  # packed badly, in an unknown way, encrypted
+DAMAGED = (
+    *(*UNREADABLE, pickle.UnpicklingError, MemoryError),
+    *(AttributeError, LookupError, OverflowError, RecursionError),
 )
 LEGACY = 0x1950A86A20F9469CFC6C  # the number with which a bare file begins
 
@@ -33,7 +32,7 @@ def read_torch(path: Path) -> dict[str, Labels]:
         content = path.read_bytes()
         fields, storage = _zipped(content) if is_zipfile(io.BytesIO(content)) else _bare(content)
         found = {str(name): _numbers(value, storage) for name, value in fields.items()}
-    except UNREADABLE as error:
+    except DAMAGED as error:
         raise RemnantError(
             f"{path}: expected a dict of number arrays written by torch.save, found {error!r}; "
             "use the file as published"

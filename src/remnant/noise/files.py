@@ -1,21 +1,14 @@
 """Arrays from a user's files, and noise that is one: a label for each row as published."""
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
+from remnant.data.files import UNREADABLE
 from remnant.data.source import Dataset, Labels, Spec
 from remnant.errors import RemnantError
-
-# What reading a file of the wrong form can raise: damaged, packed in an unknown way, encrypted.
-UNREADABLE = (
-    *(ValueError, TypeError, OSError, EOFError, BadZipFile),
-    *(zlib.error, NotImplementedError, RuntimeError),
-)
 
 
 def require_file(path: Path, content: str) -> None:
