@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from remnant.errors import Diverged
 
 CHUNK = 64  # rows of a forward without gradients; more of them fall out of the cache
-VALUES = 1 << 22  # in all of them; of photos of 224 x 224 these are 27 rows
+VALUES = 1 << 20  # in all of them; of photos of 224 x 224 these are 6 rows
 
 
 def predict(net: nn.Module, x: Tensor, prepare: Callable[[Tensor], Tensor]) -> Tensor:
@@ -24,8 +24,11 @@ def predict(net: nn.Module, x: Tensor, prepare: Callable[[Tensor], Tensor]) -> T
 def parts(x: Tensor) -> tuple[Tensor, ...]:
     """Split rows into those that are looked at together: fewer of large ones.
 
-    >>> [len(part) for part in parts(torch.empty(70, 3, 224, 224))]
-    [27, 27, 16]
+    The last part may be of any length up to the others'. Each length has activations of its own size,
+    and of large rows many such sizes fray the heap.
+
+    >>> [len(part) for part in parts(torch.empty(20, 3, 224, 224))]
+    [6, 6, 6, 2]
     """
     return tuple(x.split(max(1, min(CHUNK, VALUES // math.prod(x.shape[1:])))))
 
