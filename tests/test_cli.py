@@ -34,6 +34,14 @@ def test_a_folder_with_brackets_and_an_equals_sign_is_no_riddle(tmp_path: Path) 
     assert again.stdout.splitlines()[-1] == folder
 
 
+def test_what_to_try_next_can_be_tried(tmp_path: Path) -> None:
+    words = ["--method", "er", *TINY[:2], *TINY[3:], "epochs=1", "--data-dir", "my data"]
+    done = remnant("run", *words, cwd=tmp_path)
+    folder = done.stdout.splitlines()[-1]
+    # aer-abs would need two epochs.
+    assert f"remnant run {folder} --data-dir 'my data' --method er-ace" in done.stdout
+
+
 def test_quiet_prints_the_folder_and_nothing_else(tmp_path: Path) -> None:
     done = remnant("run", "--quiet", "--method", "finetune", *TINY, cwd=tmp_path)
     assert len(done.stdout.splitlines()) == 1
@@ -58,6 +66,8 @@ def test_a_dry_run_prints_a_plan_and_leaves_nothing(tmp_path: Path) -> None:
         (["run", "buffer=20", "--set", "buffer=50"], "each setting once, got buffer"),
         (["run", "cifar10", "--data-dir", "nowhere"], "remnant data get cifar10"),
         (["run", "--noise", "file:nowhere.npy"], "nowhere.npy"),
+        (["run", "--noise", f"symmetric:1{'0' * 400}"], "rate expects a number, got 1000"),
+        (["run", "--noise", f"symmetric:1{'0' * 5000}"], "rate expects a number, got '1000"),
         (["list", "method"], "did you mean 'methods'"),
         (["data", "check", "cifar"], "did you mean"),
     ],

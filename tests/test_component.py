@@ -53,6 +53,12 @@ def test_a_setting_of_the_wrong_type_is_refused(value: object) -> None:
         build("schedule", SCHEDULES, {"name": "alternate", "period": value})
 
 
+def test_a_number_beyond_all_numbers_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"rate expects a number, got 1000"):
+        build("noise", NOISES, {"name": "symmetric", "rate": 10**400})
+    assert literal("1" * 5000) == "1" * 5000  # which Python does not read
+
+
 def test_a_value_for_a_component_without_settings_is_refused() -> None:
     with pytest.raises(ValueError, match="it has no settings"):
         build("schedule", SCHEDULES, as_table(SCHEDULES, "always:3"))

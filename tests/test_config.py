@@ -101,7 +101,7 @@ def test_later_settings_win() -> None:
         ({"class_order": "superclass"}, "superclasses"),
         ({"noise": "asymmetric:0.2"}, "resemble each other"),
         ({"noise": "superclass-random:0.2"}, "needs superclasses"),
-        ({"noise": "file:nowhere.npy"}, "nowhere.npy: no such file of labels"),
+        ({"noise": "file:nowhere.npy"}, "nowhere.npy: expected a file of labels, found none"),
     ],
 )
 def test_a_mistake_is_named_with_what_to_do(given: dict[str, Any], words: str) -> None:

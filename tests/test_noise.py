@@ -23,6 +23,8 @@ from remnant.noise import (
 )
 from remnant.noise.files import read_labels
 
+MAGIC = b"\x93NUMPY\x01\x00??"  # and the length of the head
+
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
@@ -243,3 +245,50 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / "text.csv").write_text("cat\ndog\n")
     with pytest.raises(RemnantError, match=name):
         FromFile(str(tmp_path / name))(tiny_data(), rng())
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        MAGIC + b"{'descr': '<i8', 'fortran_order': False, 'shape': (6,),  \n",
+        MAGIC + b"{'descr': '<i8', 'fortran_order': False, 'shape': (6 6,), }\n",
+        MAGIC + b"{'descr': '<i8', 'fortran_order': False, 'shape': (9999999999999,), }\n",
+        b"PK\x05\x06" + bytes(18),
+    ],
+)
+def test_a_damaged_array_is_refused(tmp_path: Path, content: bytes) -> None:
+    if content.startswith(MAGIC):
+        content = content[:8] + (len(content) - 10).to_bytes(2, "little") + content[10:]
+    (tmp_path / "l.npy").write_bytes(content)
+    with pytest.raises(
+        RemnantError, match=r"l\.npy: expected an array of labels, but it cannot be read"
+    ):
+        read_labels(tmp_path / "l.npy", "")
+
+
+def test_an_archive_that_is_called_an_array_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "l.npz", np.arange(3))
+    (tmp_path / "l.npz").rename(tmp_path / "l.npy")
+    with pytest.raises(RemnantError, match=r"an archive: its name should end with \.npz"):
+        read_labels(tmp_path / "l.npy", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "input contained no data"), ("1\nnan\n", "found nan in row 1"), ("2.5", "found 2.5 in row 0")],
+)
+@pytest.mark.filterwarnings("error")
+def test_labels_that_are_no_whole_numbers_are_shown(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "l.csv").write_text(text)
+    with pytest.raises(RemnantError, match=words):
+        read_labels(tmp_path / "l.csv", "")
+
+
+def test_a_file_may_lie_in_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    data = tiny_data()
+    np.save(tmp_path / "l.npy", data.y)
+    noise = FromFile("~/l.npy")
+    noise.check(data.spec)
+    assert np.array_equal(noise(data, rng()), data.y)

@@ -120,7 +120,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         RemnantError, match=r"m\.csv: expected an array of shares.*row of the matrix a line"
     ):
         Matrix(str(tmp_path / "m.csv"))(tiny_data(), rng())
-    with pytest.raises(RemnantError, match="no such file of shares"):
+    with pytest.raises(RemnantError, match="expected a file of shares, found none"):
         Matrix(str(tmp_path / "missing.npy"))(tiny_data(), rng())
     with pytest.raises(RemnantError, match=r"other.*--set noise\.key=worse"):
         Matrix(saved(tmp_path, EVEN, "npz"))(tiny_data(), rng())

@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from remnant.augment import View
 from remnant.data import Spec, arrays
@@ -22,7 +25,7 @@ name = "bear-pictures"
 version = "1.0"
 
 [tool.setuptools]
-py-modules = ["bears"]
+py-modules = ["bears", "owls"]
 
 [project.entry-points."remnant.data"]
 bears = "bears:BEARS"
@@ -30,6 +33,10 @@ wolves = "bears:SPEC"
 foxes = "bears:FOXES"
 cats = "nowhere:CATS"
 digits = "bears:BEARS"
+lynxes = "bears:LYNXES"
+hares = "bears:HARES"
+moles = "bears:MOLES"
+owls = "owls:OWLS"
 """
 MODULE = """
 from dataclasses import replace
@@ -51,7 +58,10 @@ def load(folder):
 
 
 BEARS = Entry(spec=SPEC, about="four kinds of bears", loader=load)
-FOXES = Entry(spec=replace(SPEC, name="foxes"), about="red ones", loader=lambda folder: 1 / 0)
+FOXES = Entry(spec=replace(SPEC, name="foxes"), about="[/red] ones", loader=lambda folder: 1 / 0)
+LYNXES = Entry(spec=replace(SPEC, name="lynxes"), about="of another spec", loader=load)
+HARES = Entry(spec=replace(SPEC, name="hares"), about="none at all", loader=lambda folder: None)
+MOLES = Entry(spec=None, about="without a spec", loader=load)
 """
 
 
@@ -61,6 +71,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("target")
     (source / "pyproject.toml").write_text(PYPROJECT)
     (source / "bears.py").write_text(MODULE)
+    (source / "owls.py").write_text("import sys; sys.exit('no owls today')")
     command = [sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation"]
     subprocess.run([*command, "--no-deps", "--target", target, source], check=True)
     return target
@@ -73,11 +84,12 @@ def remnant(installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_data_set_of_another_package_runs(installed: Path, tmp_path: Path) -> None:
-    settings = ["data=bears", "tasks=2", "epochs=2", "buffer=8", "net=small:4", "name=bears"]
+    settings = ["data=bears", "tasks=2", "epochs=2", "buffer=8", "net=small:4"]
     done = remnant(installed, "run", *settings, "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "aer-abs on bears" in done.stdout
     assert "polar, sun" in done.stdout
+    assert Path(done.stdout.splitlines()[-1]).name.startswith("bears-aer-abs-")
     again = remnant(installed, "run", done.stdout.splitlines()[-1], "--out", str(tmp_path))
     assert again.stdout.splitlines()[-1] == done.stdout.splitlines()[-1]
 
@@ -94,6 +106,10 @@ def test_noise_can_be_looked_at_and_nothing_is_downloaded(installed: Path) -> No
         ("bear", "did you mean 'bears'?"),
         ("wolves", "expected a remnant.Entry whose spec is named 'wolves', found 'Spec'"),
         ("foxes", "its loader failed with ZeroDivisionError: division by zero"),
+        ("lynxes", "expected its loader to return what remnant.arrays() makes of its entry's spec"),
+        ("hares", "found NoneType. Mend that package"),
+        ("moles", "expected a remnant.Entry whose spec is named 'moles', found 'Entry'"),
+        ("owls", "importing it failed with SystemExit: no owls today"),
         ("cats", "importing it failed with ModuleNotFoundError: No module named 'nowhere'"),
     ],
 )
@@ -112,6 +128,41 @@ def test_one_that_is_wrong_does_not_hide_the_others(installed: Path) -> None:
     assert "four kinds of bears" in shown.stdout
     assert "importing it failed" in " ".join(shown.stdout.split())
     assert "handwritten digits" in shown.stdout  # a name of this package stays its own
+    assert "digits of bear-pictures not used" in " ".join(shown.stdout.split())
+    assert "[/red] ones" in shown.stdout
+
+
+def test_two_packages_with_one_name_are_both_named(
+    installed: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    info = tmp_path_factory.mktemp("other") / "more_bears-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: more-bears\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[remnant.data]\nbears = bears:BEARS\n")
+    both = Path(os.pathsep.join([str(installed), str(info.parent)]))
+    done = remnant(both, "run", "data=bears", "tasks=2", "--dry-run")
+    assert "one package with a data set of this name, found bear-pictures, more-bears" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"shape": [1, 2, 2]}, r"shape: expected a tuple of lengths, got \[1, 2, 2\]"),
+        ({"shape": (1, 0, 2)}, "shape: expected a tuple of lengths"),
+        ({"classes": ("a",)}, "classes: expected a tuple of two names or more"),
+        ({"superclass": (0,)}, "superclass: expected none, or one for each of 2 classes, got 1"),
+        ({"mistaken_for": {0: 7}}, r"mistaken_for: expected classes from 0 to 1, got \[0, 7\]"),
+    ],
+)
+def test_a_spec_that_contradicts_itself_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(SPEC, **change)
+
+
+def test_inputs_that_are_not_finite_are_refused() -> None:
+    x = np.full((4, 1, 2, 2), np.nan, np.float32)
+    with pytest.raises(RemnantError, match="finite training inputs"):
+        arrays(replace(SPEC, dtype=torch.float32), x, Y, x, Y)
 
 
 SPEC = Spec(name="tiny", shape=(1, 2, 2), classes=("a", "b"), view=View((0.5,), (0.3,), 0, flip=False))

@@ -169,7 +169,8 @@ def test_a_users_recipe_rests_on_another(tmp_path: Path) -> None:
     [
         ('method = "err"', r"expected a known method.*got \['err'\]"),
         ('noise = ["symmetric", "loud:0.4"]', r"got \['loud:0.4'\]"),
-        ("lr = 0.1", "got neither"),
+        ("lr = 0.1", "recipe mine: .*got neither"),
+        ('method = "spr"\nbufer = 3', r"mine\.toml: .* unknown 'bufer'; did you mean 'buffer'"),
     ],
 )
 def test_a_case_for_nothing_that_is_known_is_refused(tmp_path: Path, case: str, words: str) -> None:
@@ -241,6 +242,10 @@ def test_a_recipe_that_rests_on_itself_is_refused(
     monkeypatch.chdir(write(tmp_path, a='base = "b.toml"', b='base = "a.toml"'))
     with pytest.raises(RemnantError, match="would rest on itself"):
         recipe.read("a.toml")
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "c.toml").write_text('base = "../x/c.toml"')
+    with pytest.raises(RemnantError, match="would rest on itself"):
+        recipe.read("x/c.toml")
 
 
 # --- every recipe runs -------------------------------------------------------------------------------

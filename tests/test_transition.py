@@ -141,6 +141,9 @@ def test_the_command_takes_a_subset_as_a_run_does() -> None:
         (["digits", "--noise", "symetric:0.4"], "unknown noise 'symetric'; did you mean 'symmetric'"),
         (["digits", "--noise", "human:worse"], "no human labels 'worse' of digits"),
         (["digits", "--noise", "none", "--plot", "no/such/folder.svg"], "No such file or directory"),
+        (["digits", "--noise", "none", "--plot", "noise.png"], "noise.png: expected a file that ends"),
+        (["digits", "--noise", "none", "--set", "data=cifar10"], "each setting once, got data"),
+        (["nw-ucla", "--noise", "symmetric:0.4", "--data-dir", "nowhere"], "nw_ucla.npz: expected a"),
     ],
 )
 def test_the_command_says_what_is_wrong(words: list[str], message: str) -> None:

@@ -108,7 +108,7 @@ def _report(name: str, folder: Path | None, *, is_asked: bool) -> bool:
     checks = data.check(name, folder)
     files, by_hand = data.entry(name).files, data.entry(name).by_hand
     if not checks:
-        typer.echo(f"{name}: {by_hand or 'comes with an installed package, no files to check'}")
+        typer.echo(f"{name}: {by_hand or 'no files that can be checked'}")
         return True
     command = by_hand if files is None else data.mend(files, folder)
     if not is_asked and not any(c.exists for c in checks):

@@ -9,7 +9,7 @@ from rich.console import Console
 from remnant import recipe, runner, summary
 from remnant.component import short
 from remnant.config import Config, resolve
-from remnant.data import Dataset, data_dir
+from remnant.data import Dataset, data_dir, entry
 from remnant.errors import RemnantError
 from remnant.estimate import estimate
 from remnant.experiment import make_the_data, make_the_stream, what_was_skipped
@@ -37,13 +37,12 @@ class Request:
         names = [word for word in self.words if "=" not in word or recipe.find(word)]
         if len(names) > 1:
             raise RemnantError(f"expected one recipe, got {', '.join(names)}.")
-        settings = [word for word in self.words if word not in names]
-        keys = [change.partition("=")[0] for change in [*self.changes, *settings]]
-        twice = sorted({key for key in keys if keys.count(key) > 1})
-        if twice:
-            raise RemnantError(f"expected each setting once, got {', '.join(twice)} twice.")
+        changes = [*self.changes, *(word for word in self.words if word not in names)]
+        keys = once(changes)
         table = recipe.read(names[0] if names else "digits")
-        return resolve(recipe.apply(table, [*self.changes, *settings]))
+        if not names and "data" in keys:  # no recipe is meant: the data set names the run
+            table["name"] = changes[keys.index("data")].partition("=")[2].strip()
+        return resolve(recipe.apply(table, changes))
 
     def options(self) -> runner.Options:
         """Return what does not change the result."""
@@ -51,11 +50,20 @@ class Request:
         return runner.Options(self.out, folder, self.force, self.save_every, self.strict)
 
 
+def once(changes: Sequence[str]) -> list[str]:
+    """Return the keys of settings; refuse one that is set twice."""
+    keys = [change.partition("=")[0].strip() for change in changes]
+    twice = sorted({key for key in keys if keys.count(key) > 1})
+    if twice:
+        raise RemnantError(f"expected each setting once, got {', '.join(twice)} twice.")
+    return keys
+
+
 def run(request: Request, quiet: bool) -> None:
     """Run an experiment and print its summary; the last line is its folder."""
     folder = runner.run(request.config(), request.options(), screen(quiet))
     if not quiet:
-        summary.show(Console(), folder)
+        summary.show(Console(), folder, request.data_dir)
     print(folder)
 
 
@@ -64,8 +72,8 @@ def plan(request: Request) -> None:
     config, options = request.config(), request.options()
     with compute(config.threads):
         stream = make_the_stream(config, options.data_dir)
+        skipped = what_was_skipped(stream, options.strict)
         expected = estimate(config, stream)
-    skipped = what_was_skipped(stream, options.strict)
     rows = [len(task) for task in stream.tasks]
     wrong = float((stream.truth != stream.observed).double().mean()) * 100
     folder = options.out / config.run_id(stream.fingerprint)
@@ -86,7 +94,11 @@ def plan(request: Request) -> None:
 
 def show_noise(data: str, changes: Sequence[str], folder: Path | None, plot: Path | None) -> None:
     """Print what noise makes of the labels of a data set, as a run would see them; draw it if asked."""
-    config = resolve(recipe.apply({"data": data, "tasks": 1}, changes))
+    once([f"data={data}", *changes])
+    if plot and plot.suffix != ".svg":
+        raise RemnantError(f"{plot}: expected a file that ends with .svg, as the picture is one.")
+    net = {} if entry(data).spec.are_images else {"net": "efficientgcn-b0"}  # which is not used
+    config = resolve(recipe.apply({"data": data, "tasks": 1} | net, changes))
     rows, observed = make_the_data(config, data_dir(folder))
     names = rows.spec.classes
     if rows.spec.labels_are_given:

@@ -6,6 +6,7 @@ setting lives in the component that uses it, and so does its check.
 
 import dataclasses
 import math
+import sys
 import tomllib
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -105,7 +106,7 @@ def literal(text: str) -> Any:  # noqa: ANN401
     """
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except ValueError:  # no TOML, or a number of thousands of digits
         return text
 
 
@@ -124,7 +125,7 @@ def build(kind: str, registry: Mapping[str, T], table: Mapping[str, Any]) -> T:
             known = f"it has {', '.join(allowed)}" if allowed else "it has no settings"
             problems.append(f"{name} has no setting {key!r}{nearest(key, allowed)} ({known})")
         elif not _fits(value, allowed[key]):
-            problems.append(f"{key} expects {_kind(allowed[key])}, got {value!r}")
+            problems.append(f"{key} expects {_kind(allowed[key])}, got {value!r:.60}")
     if problems:
         raise ValueError("; ".join(problems))
     numbers = {k: float(v) if isinstance(allowed[k], float) else v for k, v in given.items()}
@@ -134,7 +135,9 @@ def build(kind: str, registry: Mapping[str, T], table: Mapping[str, Any]) -> T:
 def _fits(value: object, default: Plain) -> bool:
     if isinstance(default, bool) or isinstance(value, bool):
         return isinstance(default, bool) and isinstance(value, bool)
-    return isinstance(value, (int, float) if isinstance(default, float) else type(default))
+    if isinstance(default, float) and isinstance(value, int):
+        return abs(value) <= sys.float_info.max
+    return isinstance(value, type(default))
 
 
 def _kind(default: Plain) -> str:

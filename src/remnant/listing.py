@@ -5,11 +5,13 @@ import re
 from collections.abc import Iterable, Mapping
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from remnant import component
 from remnant.config import Config
-from remnant.data import entry, names
+from remnant.data import DATA, entry, names
+from remnant.data.entry import package, plugins
 from remnant.errors import RemnantError
 from remnant.methods import METHODS
 from remnant.recipe import recipes
@@ -60,12 +62,19 @@ def about(data: str) -> str:
         return str(error)
 
 
+def shadowed() -> Rows:
+    """Return the data sets of other packages that cannot be had, since ours are called the same."""
+    for name in DATA.keys() & plugins().keys():
+        owners = ", ".join(package(point) for point in plugins()[name])
+        yield f"{name} of {owners}", "not used: there is one of this name above. Rename it there."
+
+
 def rows(what: str) -> Rows:
     """Return name and meaning of each thing of a kind."""
     if what == "methods":
         return ((name, method.about) for name, method in METHODS.items())
     if what == "data":
-        return ((name, about(name)) for name in names())
+        return [*((name, about(name)) for name in names()), *shadowed()]
     if what == "recipes":
         return ((name, text.splitlines()[0].lstrip("# ")) for name, text in recipes().items())
     if what == "settings":
@@ -86,7 +95,7 @@ def show(what: str) -> None:
     table.add_column(no_wrap=True)
     table.add_column()
     for name, meaning in rows(what):
-        table.add_row(f"  {name}", meaning)
+        table.add_row(f"  {escape(name)}", escape(meaning))
     console = Console()
     console.print(f"[bold]{what}[/]")
     console.print(table, highlight=False)

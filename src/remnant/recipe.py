@@ -1,5 +1,6 @@
 """Recipes: TOML files of settings, those that come with the package and a user's own."""
 
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
@@ -52,7 +53,9 @@ def read(name: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
     table = {key: value for key, value in _parsed(name).items() if key != PAPER}
     base = table.pop("base", None)
     if base is not None:
-        beside = Path(name).parent / str(base)  # a file names others from where it is
+        beside = Path(
+            os.path.normpath(Path(name).parent / str(base))
+        )  # a file names others from where it is
         below = read(str(beside if find(str(beside)) else base), (*above, name))
         cases = [_beneath(case, table) for case in below.get(CASES, [])]
         table = below | table | {CASES: [*cases, *table.get(CASES, [])]}
@@ -106,6 +109,10 @@ def _check_cases(name: str, cases: object) -> None:
         raise RemnantError(
             f"{name}: expected tables under [[{CASES}]], with two brackets, got {cases!r}."
         )
+    keys = {key for case in cases for key in case} - {*CONDITIONS, *Config.model_fields}
+    if keys:
+        unknown = ", ".join(f"{key!r}{nearest(key, Config.model_fields)}" for key in sorted(keys))
+        raise RemnantError(f"{name}: expected settings under [[{CASES}]], got unknown {unknown}")
     for key, value in ((k, v) for case in cases for k in CONDITIONS for v in _listed(case.get(k, []))):
         table = value if isinstance(value, dict) and key == "noise" else {"name": value}
         if not isinstance(table.get("name"), str):
@@ -131,13 +138,13 @@ def apply(table: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
         settings = {k: v for k, v in settings.items() if k not in OF_METHOD or not _names_one(v)}
     asked = _put(settings, changes)
     for case in table.get(CASES, []):
-        if is_meant(case, asked):
+        if is_meant(case, asked, str(table.get("name", ""))):
             settings = _merge(settings, {k: v for k, v in case.items() if k not in CONDITIONS})
     return _put(settings, changes)
 
 
-def is_meant(case: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    """Whether a case of a recipe is for the method and the noise that are asked for.
+def is_meant(case: Mapping[str, Any], asked: Mapping[str, Any], recipe: str = "") -> bool:
+    """Whether a case of a recipe, of this name, is for the method and the noise that are asked for.
 
     >>> asked = {"method": "er", "noise": "symmetric:0.4"}
     >>> [is_meant({"noise": noise}, asked) for noise in ("symmetric", "symmetric:0.4", "symmetric:0.2")]
@@ -150,8 +157,8 @@ def is_meant(case: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     unknown += [text for text in noises if not _is_noise(_noise(text))]
     if unknown or not methods + noises:
         raise RemnantError(
-            "a [[for]] of the recipe: expected a known method, a known noise, or a list of them, got "
-            f"{unknown or 'neither'}. See `remnant list`."
+            f"a [[{CASES}]] of the recipe {recipe}: expected a known method, a known noise, or a list "
+            f"of them, got {unknown or 'neither'}. See `remnant list`."
         )
     method = asked.get("method", Config.model_fields["method"].default)
     noise = _noise(asked.get("noise", {}), whole=True)

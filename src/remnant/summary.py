@@ -1,6 +1,7 @@
 """The end of a run, for a person."""
 
 import json
+import shlex
 import shutil
 import sys
 import tomllib
@@ -13,11 +14,14 @@ from rich.table import Table
 
 from remnant import recipe
 from remnant.config import resolve
+from remnant.errors import RemnantError
 from remnant.progress import duration
 from remnant.published import Published, published
 
+OTHERS = ("er", "aer-abs", "er-ace")  # methods to try
 
-def show(console: Console, folder: Path) -> None:
+
+def show(console: Console, folder: Path, data_dir: Path | None) -> None:
     """Print what a finished run found, where it lies, and what to try next."""
     result = json.loads((folder / "result.json").read_text())
     table = tomllib.loads((folder / "config.toml").read_text())
@@ -30,7 +34,8 @@ def show(console: Console, folder: Path) -> None:
         console.print(f"  {name:24s} {value:>9s}  [dim]{meaning}[/]", highlight=False)
     console.print()
     console.print(files(folder, result), markup=False, highlight=False, soft_wrap=True)
-    console.print(next_steps(folder, table, result), markup=False, highlight=False, soft_wrap=True)
+    steps = next_steps(folder, table, result["noise"], data_dir)
+    console.print(steps, markup=False, highlight=False, soft_wrap=True)
 
 
 def accuracies(result: dict[str, Any]) -> Table:
@@ -43,7 +48,9 @@ def accuracies(result: dict[str, Any]) -> Table:
     last, within = result["accuracy"][-1], result["accuracy_task_incremental"][-1]
     for number, classes in enumerate(result["classes"]):
         names = ", ".join(classes) if len(classes) <= 4 else f"{classes[0]} ... {classes[-1]}"
-        table.add_row(f"  {number + 1}", names, f"{last[number]:.1f} %", f"{within[number]:.1f} %")
+        table.add_row(
+            f"  {number + 1}", escape(names), f"{last[number]:.1f} %", f"{within[number]:.1f} %"
+        )
     return table
 
 
@@ -126,22 +133,30 @@ def files(folder: Path, result: dict[str, Any]) -> str:
     )
 
 
-def next_steps(folder: Path, table: dict[str, Any], result: dict[str, Any]) -> str:
+def next_steps(folder: Path, table: dict[str, Any], noise: str, data_dir: Path | None) -> str:
     """Suggest what to try, in words that change one thing of the run that was made."""
     is_default = table == resolve(recipe.read("digits")).table()
-    run = f"{program()} run" if is_default else f"{program()} run {folder}"
-    other = "er" if result["method"] != "er" else "aer-abs"
-    rate = 0.6 if result["noise"] != "symmetric:0.6" else 0.2
-    suggestions = {
-        f"{run} --method {other}": "the same stream with another method",
-        f"{run} --noise symmetric:{rate}": "other noise",
-        f"{program()} list methods": "what else there is",
-    }
-    if result["noise"] == "given":  # no other can be made
-        del suggestions[f"{run} --noise symmetric:{rate}"]
+    run = f"{program()} run" if is_default else f"{program()} run {shlex.quote(str(folder))}"
+    run += f" --data-dir {shlex.quote(str(data_dir))}" if data_dir else ""
+    suggestions = {}
+    if other := next((m for m in OTHERS if m != table["method"] and _is_possible(table, m)), None):
+        suggestions[f"{run} --method {other}"] = "the same stream with another method"
+    if noise != "given":  # else no other can be made
+        rate = 0.6 if noise != "symmetric:0.6" else 0.2
+        suggestions[f"{run} --noise symmetric:{rate}"] = "other noise"
+    suggestions[f"{program()} list methods"] = "what else there is"
     width = max(map(len, suggestions)) + 2
     lines = [f"    {command:{width}s}{meaning}" for command, meaning in suggestions.items()]
     return "\n".join(["", "  Try next:", *lines])
+
+
+def _is_possible(table: dict[str, Any], method: str) -> bool:
+    """Whether a method goes with the other settings of a run."""
+    try:
+        resolve(recipe.apply(table, [f"method={method}"]))
+    except RemnantError:
+        return False
+    return True
 
 
 def program() -> str:

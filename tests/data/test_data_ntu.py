@@ -5,7 +5,7 @@ import pytest
 import skeleton_files as made
 import torch
 
-from remnant.data import DATA, get, load, ntu, subset
+from remnant.data import DATA, check, get, load, ntu, subset
 from remnant.data.skeleton_file import energy, read_bodies, read_people
 from remnant.errors import RemnantError
 
@@ -88,7 +88,9 @@ def test_a_truncated_file_is_named_with_its_line(tmp_path: Path, lines: int, exp
         (4, "20", "line 4: expected 25 joints, found 20"),
         (5, "0.1 0.2", r"line 5: expected a joint in 12 value\(s\), found '0.1 0.2'"),
         (6, "0.1 0.2 x" + " 0" * 9, "line 6: expected a joint in numbers"),
-        (6, "0.1 0.2 nan" + " 0" * 9, "line 6: expected a joint at a finite place"),
+        (6, "0.1 0.2 nan" + " 0" * 9, "line 6: expected a joint within 65504 metres"),
+        (6, "0.1 0.2 1e6" + " 0" * 9, "line 6: expected a joint within 65504 metres"),
+        (2, "1" * 5000, "line 2: expected the number of bodies"),
         (30, "1", "line 30: expected the end of the file after its last frame, found '1'"),
     ],
 )
@@ -148,6 +150,47 @@ def test_reading_that_fails_leaves_nothing_half_written(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*ntu60-*"))
     made.write_ntu(tmp_path, [], left_out=[NAMES[2]])
     assert len(load("ntu60", tmp_path).y) == 1
+
+
+def test_a_file_that_was_changed_is_read_again(tmp_path: Path) -> None:
+    made.write_ntu(tmp_path, NAMES[:3], left_out=[])
+    before = load("ntu60", tmp_path).train.take(torch.arange(1))
+    path = tmp_path / "nturgb+d_skeletons" / f"{NAMES[0]}.skeleton"
+    lines = path.read_text().splitlines()
+    lines[4] = f"7.{lines[4].partition('.')[2]}"
+    path.write_text("\n".join(lines) + "\n")
+    assert not torch.equal(load("ntu60", tmp_path).train.take(torch.arange(1)), before)
+
+
+@pytest.mark.parametrize(
+    "name", ["S001C001P001R001A000", "S001C001P001R001A061", "S018C001P001R001A001"]
+)
+def test_samples_of_other_actions_and_setups_are_passed_over(tmp_path: Path, name: str) -> None:
+    made.write_ntu(tmp_path, [name], left_out=[])
+    with pytest.raises(RemnantError, match=rf"60 actions \(A\), found 1 others, as {name}"):
+        load("ntu60", tmp_path)
+    made.write_ntu(tmp_path, NAMES[:3], left_out=[])
+    assert len(load("ntu60", tmp_path).y) + len(load("ntu60", tmp_path).test_y) == 3
+
+
+@pytest.mark.parametrize("line", ["{}", "{}.skeleton", "\ufeff{}"])
+def test_a_sample_is_left_out_by_its_name_or_its_file(tmp_path: Path, line: str) -> None:
+    made.write_ntu(tmp_path, NAMES[:3], left_out=[])
+    (tmp_path / ntu.LEFT_OUT).write_text(line.format(NAMES[0]), encoding="utf-8")
+    assert [s.path.stem for s in ntu.find_samples(tmp_path)] == sorted(NAMES[1:3])
+    (tmp_path / ntu.LEFT_OUT).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(RemnantError, match="expected the list of samples"):
+        ntu.find_samples(tmp_path)
+
+
+def test_the_check_reads_every_sample(tmp_path: Path) -> None:
+    made.write_ntu(tmp_path, NAMES[:3], left_out=[])
+    assert [found.problem for found in check("ntu60", tmp_path)] == [None]
+    path = tmp_path / "nturgb+d_skeletons" / f"{NAMES[1]}.skeleton"
+    path.write_text("many")
+    problems = {found.path: found.problem for found in check("ntu60", tmp_path)}
+    assert problems.keys() == {path.parent, path}
+    assert str(problems[path]).startswith("line 1: expected the number of frames, found 'many'")
 
 
 def test_what_is_missing_is_said_with_where_to_get_it(tmp_path: Path) -> None:

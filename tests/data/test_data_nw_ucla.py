@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from remnant.data import load
+from remnant.data import check, load
 from remnant.data.nw_ucla import resampled
 from remnant.errors import RemnantError
 
@@ -57,9 +57,17 @@ def test_long_sequences_keep_their_ends() -> None:
         ({"joints": np.zeros((20, 25, 3), np.float32)}, r"joints \(F, 20, 3\)"),
         ({"offsets": np.array([0, 4, 5, 14, 21])}, "offsets that rise from 0 to F"),
         ({"offsets": np.array([0, 4, 4, 14, 20])}, "offsets that rise from 0 to F"),
-        ({"y": np.array([0, 1, 2, 10])}, "4 labels below 10"),
-        ({"is_train_crossview": np.zeros(4)}, "4 booleans"),
+        ({"y": np.array([0, 1, 2, 10])}, "labels below 10"),
+        (
+            {"is_train_crossview": np.zeros(4)},
+            r"is_train_crossview \(4,\) of bool, found joints \(20, 20, 3\) of float32",
+        ),
         ({"joints": np.full((20, 20, 3), np.nan, np.float32)}, "finite joints"),
+        ({"joints": np.float32(1)}, r"joints \(F, 20, 3\) in metres"),
+        ({"joints": np.zeros((20, 20, 3), int)}, r"joints \(F, 20, 3\) in metres"),
+        ({"offsets": np.array([0, 9, 5, 14, 20], np.uint64)}, "offsets that rise from 0 to F"),
+        ({"offsets": np.array(4)}, r"offsets \(n \+ 1,\) in whole numbers"),
+        ({"is_train_crossview": np.ones(4, bool)}, "sequences of two frames or more on both sides"),
     ],
 )
 def test_other_arrays_are_refused(tmp_path: Path, change: dict[str, np.ndarray], expected: str) -> None:
@@ -78,6 +86,19 @@ def test_what_is_missing_or_broken_is_said(tmp_path: Path) -> None:
     np.savez(path, joints=np.zeros(3))
     with pytest.raises(RemnantError, match="offsets is not a file in the archive"):
         load("nw-ucla", tmp_path)
+
+
+def test_joints_in_double_precision_are_as_good(tmp_path: Path) -> None:
+    found = content()
+    np.savez(tmp_path / "nw_ucla.npz", **(found | {"joints": found["joints"].astype(np.float64)}))
+    assert load("nw-ucla", tmp_path).train.take(torch.arange(1)).dtype == torch.float32
+
+
+def test_the_check_says_what_loading_would(tmp_path: Path) -> None:
+    np.savez(tmp_path / "nw_ucla.npz", **content())
+    assert [found.problem for found in check("nw-ucla", tmp_path)] == [None]
+    (tmp_path / "nw_ucla.npz").unlink()
+    assert [found.problem for found in check("nw-ucla", tmp_path)] == ["expected a file, found nothing"]
 
 
 @pytest.mark.data

@@ -1,5 +1,10 @@
+import errno
 import os
+import shutil
 import signal
+import tempfile
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import food_files as made
@@ -105,8 +110,74 @@ def test_damaged_and_missing_files_have_no_row_and_are_named(listed: Listed) -> 
 def test_pictures_none_of_which_can_be_read_are_refused(listed: Listed) -> None:
     for file in listed.files:
         (listed.home / file).unlink()
-    with pytest.raises(RemnantError, match=r"expected 6 pictures for made, found none .* found nothing"):
+    with pytest.raises(RemnantError, match=r"expected 6 pictures for made, found none .*0.jpg: missing"):
         pictures(listed.home, listed, SIDE)
+
+
+def test_pictures_that_are_away_for_a_while_need_not_be_decoded_again(
+    listed: Listed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures(listed.home, listed, SIDE)
+    away = (listed.home / "images").rename(tmp_path / "elsewhere")
+    for content in (None, b"no picture"):
+        if content:
+            for file in listed.files:
+                (listed.home / file).parent.mkdir(parents=True, exist_ok=True)
+                (listed.home / file).write_bytes(content)
+        with pytest.raises(RemnantError, match="found none that can be read"):
+            pictures(listed.home, listed, SIDE)
+    shutil.rmtree(listed.home / "images")
+    away.rename(listed.home / "images")
+    monkeypatch.setattr(module, "read_picture", never)
+    assert len(pictures(listed.home, listed, SIDE).rows) == 6
+    assert len(list(listed.home.glob("*made-*"))) == 1
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "nul\0", "pho/0.jpg/no folder", "loop.jpg"])
+def test_a_name_that_leads_to_no_file_is_skipped(listed: Listed, name: str) -> None:
+    (listed.home / "images" / "loop.jpg").symlink_to("loop.jpg")
+    more = Listed("made", listed.home, (*listed.files, f"images/{name}"))
+    found = pictures(listed.home, more, SIDE)
+    assert found.rows.tolist() == [0, 1, 2, 3, 4, 5]
+    assert list(found.skipped) == [f"images/{name}"]
+
+
+def test_a_picture_that_could_not_be_read_for_a_while_is_not_lost(
+    listed: Listed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def troubled(path: Path, side: int) -> np.ndarray:
+        raise OSError(errno.EIO, "Input/output error", str(path))
+
+    with monkeypatch.context() as while_it_lasts:
+        while_it_lasts.setattr(module, "read_picture", troubled)
+        with pytest.raises(RemnantError, match=r"0\.jpg: .* trouble that may pass: Input/output error"):
+            pictures(listed.home, listed, SIDE)
+    assert len(pictures(listed.home, listed, SIDE).rows) == 6
+
+
+def test_a_picture_that_becomes_readable_is_read() -> None:
+    with tempfile.TemporaryDirectory() as name:  # where anybody may look
+        home = Path(name)
+        home.chmod(0o777)
+        made.write_photos(home, KEYS)
+        listed = Listed("made", home, tuple(f"images/{key}" for key in KEYS))
+        for mode, expected in ((0o000, 5), (0o644, 6)):
+            (home / listed.files[2]).chmod(mode)
+            assert as_nobody(lambda: len(pictures(home, listed, SIDE).rows)) == expected
+
+
+def as_nobody(count: Callable[[], int]) -> int:
+    """What a function returns in a process that may not read everything, as root may."""
+    child = os.fork()
+    if not child:
+        try:
+            if os.getuid() == 0:
+                os.setuid(65534)
+            os._exit(count())
+        except BaseException:
+            traceback.print_exc()
+            os._exit(255)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def test_files_are_decoded_once(listed: Listed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,14 +240,28 @@ def test_a_disk_without_room_is_said_before_the_work(
     monkeypatch.setattr(module, "read_picture", never)
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(RemnantError, match=r"only 0.0 GB are free.* make room, or name another folder"):
+    with pytest.raises(
+        RemnantError, match=r"only 0.0 GB are free.* make room, or name a folder of your own"
+    ):
         pictures(listed.home, listed, SIDE)
     assert not list(listed.home.glob("*made-*"))
 
 
-def test_rows_that_were_cut_off_are_refused(listed: Listed) -> None:
+@pytest.mark.parametrize("left", [0, 60, 2000])
+def test_rows_that_were_cut_off_are_refused(listed: Listed, left: int) -> None:
     pictures(listed.home, listed, SIDE)
     (folder,) = listed.home.glob("made-*")
-    os.truncate(folder / disk.ROWS, 2000)
+    os.truncate(folder / disk.ROWS, left)
     with pytest.raises(RemnantError, match=r"expected an array \(6, 3, 24, 24\) of uint8.*Remove the"):
+        pictures(listed.home, listed, SIDE)
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", None])
+def test_a_damaged_table_of_skipped_files_is_refused(listed: Listed, content: bytes | None) -> None:
+    pictures(listed.home, listed, SIDE)
+    (folder,) = listed.home.glob("made-*")
+    (folder / module.SKIPPED).unlink()
+    if content is not None:
+        (folder / module.SKIPPED).write_bytes(content)
+    with pytest.raises(RemnantError, match=r"skipped\.json: expected a table .*Remove the folder"):
         pictures(listed.home, listed, SIDE)

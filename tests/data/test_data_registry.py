@@ -33,7 +33,15 @@ def test_a_mean_and_a_deviation_are_given_for_each_channel() -> None:
 
 def test_the_check_command_says_what_must_be_got_by_hand(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["check", "nw-ucla", "--data-dir", str(tmp_path)])
-    assert "nw-ucla: put a file nw_ucla.npz into the data folder" in result.output
+    assert result.exit_code == 1
+    assert "nw_ucla.npz: expected a file, found nothing" in result.output
+    assert "nw-ucla: to mend it: put a file nw_ucla.npz into the data folder" in result.output
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "fashion-mnist", "ntu60", "food101n"])
+def test_a_folder_that_may_not_be_entered_is_named(name: str, tmp_path: Path) -> None:
+    with pytest.raises(RemnantError, match=r"found: File name too long|found n"):
+        load(name, tmp_path / ("x" * 300))  # as a folder of somebody else, but for root too
 
 
 @pytest.mark.parametrize("use", [load, get, check])

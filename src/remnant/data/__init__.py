@@ -1,5 +1,7 @@
 """The data sets, by name."""
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -70,18 +72,21 @@ DATA: dict[str, Entry] = {
             about="skeletons in motion, 60 actions, split by people, 40,091 + 16,487 rows; by hand",
             loader=ntu.load_ntu60,
             by_hand=ntu.BY_HAND,
+            checker=ntu.check_ntu60,
         ),
         Entry(
             spec=ntu.NTU60_XVIEW,
             about="the same, split by cameras, 37,646 + 18,932 rows",
             loader=ntu.load_ntu60_xview,
             by_hand=ntu.BY_HAND,
+            checker=ntu.check_ntu60,
         ),
         Entry(
             spec=nw_ucla.NW_UCLA,
             about="skeletons in motion, 10 actions, split by cameras, 1,019 + 463 rows; by hand",
             loader=nw_ucla.load_nw_ucla,
             by_hand=nw_ucla.BY_HAND,
+            checker=nw_ucla.check_nw_ucla,
         ),
         Entry(
             spec=food101n.FOOD101N,
@@ -125,7 +130,8 @@ def entry(name: str) -> Entry:
 
 def load(name: str, folder: Path | None) -> Dataset:
     """Load a data set from this data folder, or from the cache, which is filled if need be."""
-    return replace(entry(name).loader(folder), folder=folder)
+    with _entered(name):
+        return replace(entry(name).loader(folder), folder=folder)
 
 
 def get(name: str, folder: Path | None) -> str:
@@ -134,13 +140,28 @@ def get(name: str, folder: Path | None) -> str:
     if by_hand:
         raise RemnantError(f"{name} cannot be downloaded: {by_hand}")
     if published is None:
-        return f"{name} comes with an installed package: nothing to download"
-    return files.get(published, folder)
+        source = "comes with" if name in DATA else "is data of"
+        return f"{name} {source} an installed package: nothing to download"
+    with _entered(name):
+        return files.get(published, folder)
 
 
 def check(name: str, folder: Path | None) -> list[FileCheck]:
     """Look at each file of a data set, without stopping at the first that is wrong."""
     published, checker = entry(name).files, entry(name).checker
-    if checker is not None:
-        return checker(folder)
-    return [] if published is None else files.check(published, folder)
+    with _entered(name):
+        if checker is not None:
+            return checker(folder)
+        return [] if published is None else files.check(published, folder)
+
+
+@contextlib.contextmanager
+def _entered(name: str) -> Iterator[None]:
+    """Say which file or folder it is that may not be looked at, in the search for a data set."""
+    try:
+        yield
+    except OSError as error:
+        raise RemnantError(
+            f"{error.filename}: expected files of {name}, found: {error.strerror}. Make it readable, or "
+            "name another folder with --data-dir"
+        ) from error

@@ -11,6 +11,7 @@ import shlex
 import sys
 import tarfile
 import tempfile
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Collection, Mapping
@@ -19,10 +20,12 @@ from pathlib import Path
 
 from remnant.errors import RemnantError
 
-# What reading a file of arrays can raise: of another form, damaged, packed in an unknown way, encrypted.
+# What reading a file of arrays can raise: of another form, damaged, packed in an unknown way, encrypted;
+# where the head of an array is damaged, as Python that is no Python, or of a size beyond all memory.
 UNREADABLE = (
-    *(OSError, EOFError, KeyError, TypeError, ValueError),
+    *(OSError, EOFError, KeyError, TypeError, ValueError, MemoryError),
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+    *(tokenize.TokenError, SyntaxError),
 )
 
 

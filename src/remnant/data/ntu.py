@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from remnant.data.files import root
+from remnant.data.files import FileCheck, root
 from remnant.data.skeleton_file import JOINTS, KEPT, read_people
 from remnant.data.source import Dataset, Mapped, Spec
 from remnant.data.stored import read_rows, stored, write_rows
@@ -107,10 +107,25 @@ def _load(spec: Spec, folder: Path | None, by: str, of_training: Sequence[int]) 
     )
 
 
+def check_ntu60(folder: Path | None) -> list[FileCheck]:
+    """Read every file that is learned from or tested on; return an entry for each that is wrong."""
+    samples = find_samples(root(folder))
+    checks = [FileCheck(samples[0].path.parent, None, exists=True)]
+    for sample in samples:
+        try:
+            read_people(sample.path, FRAMES)
+        except RemnantError as error:
+            problem = str(error).removeprefix(f"{sample.path}").lstrip(",: ")
+            checks.append(FileCheck(sample.path, problem, sample.path.exists()))
+    return checks
+
+
 def parse_name(path: Path) -> Sample | None:
-    """Return setup, camera, subject and action, or None if the name has none."""
+    """Return setup, camera, subject and action, or None if the name is none of NTU-60."""
     found = re.fullmatch(r"S(\d{3})C(\d{3})P(\d{3})R\d{3}A(\d{3})", path.stem)
-    return Sample(path, *map(int, found.groups())) if found else None
+    sample = Sample(path, *map(int, found.groups())) if found else None
+    is_ours = sample and 1 <= sample.setup <= SETUPS and 1 <= sample.action <= ACTIONS
+    return sample if is_ours else None
 
 
 def find_samples(root: Path) -> list[Sample]:
@@ -119,27 +134,34 @@ def find_samples(root: Path) -> list[Sample]:
     if folder is None:
         raise RemnantError(f"{root / FOLDER}: expected .skeleton files, found none; {BY_HAND}")
     left_out = read_left_out(root)
-    named = [parse_name(path) for path in sorted(folder.glob("S*.skeleton"))]
-    samples = [s for s in named if s is not None and s.setup <= SETUPS and s.action <= ACTIONS]
-    return [s for s in samples if s.path.stem not in left_out]
+    paths = sorted(folder.glob("S*.skeleton"))
+    samples = [s for s in map(parse_name, paths) if s and s.path.stem not in left_out]
+    if not samples:
+        raise RemnantError(
+            f"{folder}: expected files as S001C001P001R001A001.skeleton, of {SETUPS} setups (S) and "
+            f"{ACTIONS} actions (A), found {len(paths):,} others, as {paths[0].name}; {BY_HAND}"
+        )
+    return samples
 
 
 def read_left_out(root: Path) -> set[str]:
     """Return the names in the list of samples to leave out; its other lines are prose."""
     path = next((p for p in (root / LEFT_OUT, root / FOLDER / LEFT_OUT) if p.is_file()), root / LEFT_OUT)
     try:
-        lines = path.read_text().splitlines()
-    except OSError as error:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
         raise RemnantError(
             f"{path}: expected the list of samples without sound skeletons, one name in a line, found: "
-            f"{error.strerror}; {BY_HAND}. If all of your samples are to be used, make it an empty file"
+            f"{error}; {BY_HAND}. If all of your samples are to be used, make it an empty file"
         ) from error
-    return {line.strip() for line in lines if parse_name(Path(line.strip()))}
+    listed = [Path(line.strip()) for line in lines]
+    return {name.stem for name in listed if parse_name(name)}
 
 
 def mapped(root: Path, samples: Sequence[Sample]) -> NDArray[np.float16]:
     """Return all samples as one array on disk, (N, *shape), which is made the first time."""
-    listed = "".join(f"{s.path.name} {s.path.stat().st_size}\n" for s in samples)
+    states = [(s.path.name, s.path.stat()) for s in samples]
+    listed = "".join(f"{name} {state.st_size} {state.st_mtime_ns}\n" for name, state in states)
     shape = (len(samples), *NTU60.shape)
 
     def make(folder: Path) -> None:

@@ -5,6 +5,7 @@ joints[offsets[i]:offsets[i + 1]]; `y` and `is_train_crossview` of each sequence
 cameras 1 and 2 saw it, tested on where camera 3 did.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -12,13 +13,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from remnant.data.files import UNREADABLE, root
+from remnant.data.files import UNREADABLE, FileCheck, root
 from remnant.data.source import Dataset, Labels, Spec, arrays
 from remnant.errors import RemnantError
 from remnant.skeleton import KINECT_V1, SkeletonView
 
 FILE = "nw_ucla.npz"
-BY_HAND = f"put a file {FILE} into the data folder, with the arrays that its loader describes"
+BY_HAND = (
+    f"put a file {FILE} into the data folder, with the frames of all sequences as joints (F, 20, 3), "
+    "where each sequence begins as offsets (n + 1,), its action as y (n,), and whether camera 1 or 2 "
+    "saw it as is_train_crossview (n,)"
+)
 FRAMES = 64
 HIPS = KINECT_V1.joints.index("middle of hips")
 NW_UCLA = Spec(
@@ -46,10 +51,20 @@ class Content:
 def load_nw_ucla(folder: Path | None) -> Dataset:
     """Load the sequences of more than one frame, split by camera."""
     content = _read(root(folder) / FILE)
-    moves, edges = np.diff(content.offsets) > 1, content.offsets
+    moves, edges = _moves(content), content.offsets
     x = np.stack([resampled(content.joints[edges[i] : edges[i + 1]]) for i in np.flatnonzero(moves)])
     y, is_train = content.y[moves], content.is_train_crossview[moves]
     return arrays(NW_UCLA, x[is_train], y[is_train], x[~is_train], y[~is_train])
+
+
+def check_nw_ucla(folder: Path | None) -> list[FileCheck]:
+    """Read the file and say what is wrong with it."""
+    path, problem = root(folder) / FILE, None
+    try:
+        _read(path)
+    except RemnantError as error:
+        problem = str(error).removeprefix(f"{path}: ").removesuffix(f"; {BY_HAND}")
+    return [FileCheck(path, problem, path.exists())]
 
 
 def resampled(joints: NDArray[np.float32], frames: int = FRAMES) -> NDArray[np.float32]:
@@ -69,7 +84,7 @@ def _read(path: Path) -> Content:
     names = [field.name for field in fields(Content)]
     try:
         with np.load(path, allow_pickle=False) as file:
-            content = Content(**{name: file[name] for name in names})
+            found = {name: file[name] for name in names}
     except FileNotFoundError as error:
         raise RemnantError(f"{path}: expected a file, found nothing; {BY_HAND}") from error
     except UNREADABLE as error:
@@ -77,25 +92,48 @@ def _read(path: Path) -> Content:
             f"{path}: expected an .npz file with the arrays {', '.join(names)}, found: {error}; "
             f"{BY_HAND}"
         ) from error
-    if content.offsets.ndim != 1 or len(content.offsets) < 2 or content.offsets.dtype.kind not in "iu":
-        raise RemnantError(f"{path}: expected offsets (n + 1,) in whole numbers; {BY_HAND}")
-    if content.joints.dtype.kind != "f":
-        raise RemnantError(f"{path}: expected joints in metres, found {content.joints.dtype}; {BY_HAND}")
-    _check(path, content)
+    shapes = ", ".join(f"{name} {array.shape} of {array.dtype}" for name, array in found.items())
+    wrong = _ill_formed(found)
+    if not wrong:
+        joints, edges = found["joints"].astype(np.float32), found["offsets"].astype(np.int64)
+        content = Content(joints, edges, found["y"], found["is_train_crossview"])
+        wrong = _wrong(content)
+    if wrong:
+        raise RemnantError(f"{path}: expected {', '.join(wrong)}, found {shapes}; {BY_HAND}")
     return content
 
 
-def _check(path: Path, content: Content) -> None:
-    joints, edges, y, count = content.joints, content.offsets, content.y, len(content.offsets) - 1
-    is_train, shape, classes = content.is_train_crossview, NW_UCLA.shape, len(NW_UCLA.classes)
-    rises = edges[0] == 0 and edges[-1] == len(joints) and (np.diff(edges) > 0).all()
+def _ill_formed(found: Mapping[str, NDArray[np.generic]]) -> list[str]:
+    """Return what is expected of the shapes and types of the arrays, and not so."""
+    count, joints, is_train = found["offsets"].size - 1, len(KINECT_V1.joints), "is_train_crossview"
+    kinds = {name: array.dtype.kind for name, array in found.items()}
+    shapes = {name: array.shape for name, array in found.items()}
     expected = {
-        f"joints (F, {shape[2]}, 3)": joints.shape[1:] == (shape[2], 3),
-        "finite joints": np.isfinite(joints).all(),
-        "offsets that rise from 0 to F": rises,
-        f"{count} labels below {classes}": y.shape == (count,) and np.isin(y, range(classes)).all(),
-        f"{count} booleans": is_train.shape == (count,) and is_train.dtype == np.bool_,
+        f"joints (F, {joints}, 3) in metres": shapes["joints"][1:] == (joints, 3)
+        and kinds["joints"] == "f",
+        "offsets (n + 1,) in whole numbers": shapes["offsets"] == (count + 1,)
+        and count > 0
+        and kinds["offsets"] in "iu",
+        f"y ({count},) in whole numbers": shapes["y"] == (count,) and kinds["y"] in "iu",
+        f"{is_train} ({count},) of bool": shapes[is_train] == (count,) and kinds[is_train] == "b",
     }
-    wrong = [what for what, is_so in expected.items() if not is_so]
-    if wrong:
-        raise RemnantError(f"{path}: expected {', '.join(wrong)}, found other arrays; {BY_HAND}")
+    return [what for what, is_so in expected.items() if not is_so]
+
+
+def _wrong(content: Content) -> list[str]:
+    """Return what is expected of the values, and not so."""
+    edges, classes = content.offsets, len(NW_UCLA.classes)
+    rises = edges[0] == 0 and edges[-1] == len(content.joints) and (np.diff(edges) > 0).all()
+    expected = {
+        "finite joints": np.isfinite(content.joints).all(),
+        "offsets that rise from 0 to F": rises,
+        f"labels below {classes}": np.isin(content.y, range(classes)).all(),
+        "sequences of two frames or more on both sides": rises
+        and len(set(content.is_train_crossview[_moves(content)])) == 2,
+    }
+    return [what for what, is_so in expected.items() if not is_so]
+
+
+def _moves(content: Content) -> NDArray[np.bool_]:
+    """Return which sequences have more than one frame, (n,)."""
+    return np.diff(content.offsets) > 1

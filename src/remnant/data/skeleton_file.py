@@ -19,6 +19,8 @@ BODIES = 4  # at once that are read; the sensor sees ghosts
 KEPT = 2  # of which so many are people, the ones that move most
 JOINTS = 25
 OF_BODY, OF_JOINT = 10, 12  # values in a line
+LONG = 9  # digits of a number of frames, bodies or joints
+FARTHEST = 65504  # metres from the camera: what 16 bits can hold
 
 
 class _Lines:
@@ -44,7 +46,7 @@ class _Lines:
     def count(self, what: str) -> int:
         """Return the number that the next line is."""
         value = self.values(1, what)[0]
-        if not value.isdecimal():
+        if not value.isdecimal() or len(value) > LONG:
             raise self.wrong(what, repr(value))
         return int(value)
 
@@ -55,8 +57,8 @@ class _Lines:
             place = [float(value) for value in values[:3]]
         except ValueError as error:
             raise self.wrong("a joint in numbers", repr(values[:3])) from error
-        if not np.isfinite(place).all():
-            raise self.wrong("a joint at a finite place", repr(values[:3]))
+        if not all(abs(part) <= FARTHEST for part in place):
+            raise self.wrong(f"a joint within {FARTHEST} metres", repr(values[:3]))
         return place
 
     def end(self) -> None:

@@ -50,6 +50,23 @@ class Spec:
     dtype: torch.dtype = torch.uint8  # of raw inputs
     labels_are_given: bool = False  # it came with wrong labels, of which the right ones are not known
 
+    def __post_init__(self) -> None:
+        count = len(self.classes)
+        numbers = {*self.mistaken_for, *self.mistaken_for.values()}
+        expected = {
+            f"shape: expected a tuple of lengths, got {self.shape!r}": isinstance(self.shape, tuple)
+            and all(isinstance(length, int) and length > 0 for length in self.shape),
+            f"classes: expected a tuple of two names or more, got {self.classes!r}": count > 1
+            and isinstance(self.classes, tuple),
+            f"superclass: expected none, or one for each of {count} classes, got "
+            f"{len(self.superclass)}": len(self.superclass) in (0, count),
+            f"mistaken_for: expected classes from 0 to {count - 1}, got {sorted(numbers)}": numbers
+            <= set(range(count)),
+        }
+        wrong = [text for text, is_so in expected.items() if not is_so]
+        if wrong:
+            raise ValueError("; ".join(wrong))
+
     @property
     def are_images(self) -> bool:
         """Whether inputs have pixels, which can be cropped, coloured and pasted."""
@@ -159,6 +176,7 @@ def _check(spec: Spec, which: str, x: NDArray[np.generic], y: NDArray[np.generic
         f"{which} inputs ({shape}) of {kind}, got {x.shape} of {x.dtype}": x.shape[1:] == spec.shape
         and str(x.dtype) == kind,
         f"{len(x)} {which} labels, got {y.shape}": y.shape == (len(x),),
+        f"finite {which} inputs, got some that are not": x.dtype.kind != "f" or np.isfinite(x).all(),
         f"{which} labels that are whole numbers, got {y.dtype}": np.issubdtype(y.dtype, np.integer),
     }
     wrong = [text for text, is_so in expected.items() if not is_so]

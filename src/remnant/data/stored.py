@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from remnant.data.files import UNREADABLE
 from remnant.errors import RemnantError
 
 ROWS = "rows.npy"
@@ -36,8 +37,8 @@ def stored(root: Path, name: str, origin: str, size: int, make: Callable[[Path],
                 _make(path, name, size, make)
     except OSError as error:
         raise RemnantError(
-            f"{path}: cannot be written ({error}). It takes {size / 1e9:.1f} GB; make room, or name "
-            "another folder with --data-dir"
+            f"{path}: cannot be written ({error}). It takes {size / 1e9:.1f} GB; make room, or name a "
+            "folder of your own with --data-dir, in which links lead to the files"
         ) from error
     return path
 
@@ -57,17 +58,22 @@ def write_rows(folder: Path, shape: tuple[int, ...], dtype: DTypeLike, parts: It
 
 def read_rows(folder: Path, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
     """Map the rows of a folder into memory."""
-    path, found = folder / ROWS, "nothing of the kind"
+    expected = f"an array {shape} of {np.dtype(dtype)}"
     try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        if (array.shape, array.dtype) == (shape, np.dtype(dtype)):
-            return array
+        array: NDArray[Any] = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)
         found = f"an array {array.shape} of {array.dtype}"
-    except (OSError, ValueError) as error:
-        found = str(error)
-    raise RemnantError(
-        f"{path}: expected an array {shape} of {np.dtype(dtype)}, found: {found}. "
-        f"Remove the folder {folder}; it is made anew from the files"
+    except UNREADABLE as error:
+        raise damaged(folder, ROWS, expected, str(error)) from error
+    if (array.shape, array.dtype) != (shape, np.dtype(dtype)):
+        raise damaged(folder, ROWS, expected, found)
+    return array
+
+
+def damaged(folder: Path, file: str, expected: str, found: str) -> RemnantError:
+    """Return an error for a file that was written here and has been changed since."""
+    return RemnantError(
+        f"{folder / file}: expected {expected}, found: {found}. Remove the folder {folder}; it is made "
+        "anew from the files"
     )
 
 

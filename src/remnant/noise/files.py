@@ -1,5 +1,6 @@
 """Arrays from a user's files, and noise that is one: a label for each row as published."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +14,15 @@ from remnant.errors import RemnantError
 
 def require_file(path: Path, content: str) -> None:
     """Refuse a path that leads to no file."""
-    if not path.is_file():
-        raise RemnantError(f"{path}: no such file of {content}. Give the path of an .npy, .npz or .csv.")
+    try:
+        is_file, found = path.is_file(), "none"
+    except OSError as error:  # a folder on the way may not be entered
+        is_file, found = False, str(error.strerror)
+    if not is_file:
+        raise RemnantError(
+            f"{path}: expected a file of {content}, found {found}. Give the path of an .npy, .npz or "
+            ".csv."
+        )
 
 
 def read_array(path: Path, key: str, content: str, line: str) -> np.ndarray:
@@ -27,10 +35,13 @@ def read_array(path: Path, key: str, content: str, line: str) -> np.ndarray:
         if path.suffix == ".npz":
             return _member(path, key)
         if path.suffix == ".npy":
-            array: np.ndarray = np.load(path, allow_pickle=False)
+            array = np.load(path, allow_pickle=False)
+            if not isinstance(array, np.ndarray):
+                raise ValueError("an archive: its name should end with .npz")
             return array
-        return np.loadtxt(path, delimiter=",", ndmin=1)
-    except UNREADABLE as error:
+        with warnings.catch_warnings(action="error", category=UserWarning):  # it is empty
+            return np.loadtxt(path, delimiter=",", ndmin=1)
+    except (*UNREADABLE, UserWarning) as error:
         raise RemnantError(
             f"{path}: expected an array of {content}, but it cannot be read ({error}). "
             f"Write it with numpy.save(), or as one {line} a line in a .csv."
@@ -41,10 +52,11 @@ def read_labels(path: Path, key: str) -> Labels:
     """Read whole-number labels."""
     labels = read_array(path, key, "labels", "label")
     if not _is_whole(labels):
-        raise RemnantError(
-            f"{path}: expected one whole number for each training row, found an array of "
-            f"shape {labels.shape} and type {labels.dtype}."
-        )
+        found = f"an array of shape {labels.shape} and type {labels.dtype}"
+        if labels.ndim == 1 and labels.dtype.kind == "f":
+            row = np.flatnonzero(labels != np.round(labels))  # nan is not its own
+            found = f"{labels[row[0]]} in row {row[0]}" if len(row) else found
+        raise RemnantError(f"{path}: expected one whole number for each training row, found {found}.")
     return labels.astype(np.int64)
 
 
@@ -132,11 +144,11 @@ class FromFile:
 
     def check(self, spec: Spec) -> None:
         """Refuse a path that leads to no file."""
-        require_file(Path(self.path), "labels")
+        require_file(Path(self.path).expanduser(), "labels")
 
     def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
         """Return the labels of the file for the rows at hand."""
-        path = Path(self.path)
+        path = Path(self.path).expanduser()
         labels = read_labels(path, self.key)
         if self.key and (truth := read_archive(path).get("clean_label")) is not None:
             require_truth(path, "clean_label", truth, data)

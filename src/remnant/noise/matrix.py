@@ -44,7 +44,7 @@ def transfer(y: Labels, matrix: NDArray[np.float64], rng: np.random.Generator) -
 def read_matrix(path: Path, key: str, spec: Spec) -> NDArray[np.float64]:
     """Read the transition matrix of a data set's classes."""
     matrix, size = read_array(path, key, "shares", "row of the matrix"), len(spec.classes)
-    if not np.issubdtype(matrix.dtype, np.number) or matrix.shape != (size, size):
+    if matrix.dtype.kind not in "fiu" or matrix.shape != (size, size):
         raise RemnantError(
             f"{path}: expected a matrix of {size} x {size} numbers, a row for each true class of "
             f"{spec.name}, found an array of shape {matrix.shape} and type {matrix.dtype}."
@@ -86,8 +86,9 @@ class Matrix:
 
     def check(self, spec: Spec) -> None:
         """Refuse a file that holds no transition matrix of these classes."""
-        read_matrix(Path(self.path), self.key, spec)
+        read_matrix(Path(self.path).expanduser(), self.key, spec)
 
     def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
         """Return the observed labels."""
-        return transfer(data.y, read_matrix(Path(self.path), self.key, data.spec), rng)
+        matrix = read_matrix(Path(self.path).expanduser(), self.key, data.spec)
+        return transfer(data.y, matrix, rng)

@@ -5,6 +5,7 @@ They lie in the data folder, as the file that its authors publish or as an .npz 
 
 import contextlib
 import hashlib
+import shlex
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -92,7 +93,8 @@ def member(path: Path, arrays: Mapping[str, Labels], name: str) -> Labels:
 
 def command(survey: Survey, folder: Path | None) -> str:
     """Return what to type to have the file."""
-    return f"remnant data get {survey.name}{f' --data-dir {folder}' if folder else ''}"
+    option = f" --data-dir {shlex.quote(str(folder))}" if folder else ""
+    return f"remnant data get {survey.name}{option}"
 
 
 def answers(path: Path) -> Mapping[str, Labels]:
