@@ -10,6 +10,7 @@ from remnant import recipe, runner, summary
 from remnant.component import short
 from remnant.config import Config, resolve
 from remnant.data import Dataset, data_dir, entry
+from remnant.data import names as data_names
 from remnant.errors import RemnantError
 from remnant.estimate import estimate
 from remnant.experiment import make_the_data, make_the_stream, what_was_skipped
@@ -40,8 +41,9 @@ class Request:
         changes = [*self.changes, *(word for word in self.words if word not in names)]
         keys = once(changes)
         table = recipe.read(names[0] if names else "digits")
-        if not names and "data" in keys:  # no recipe is meant: the data set names the run
-            table["name"] = changes[keys.index("data")].partition("=")[2].strip()
+        data = changes[keys.index("data")].partition("=")[2].strip() if "data" in keys else ""
+        if not names and data in data_names():  # no recipe is meant: the data set names the run
+            table["name"] = data
         return resolve(recipe.apply(table, changes))
 
     def options(self) -> runner.Options:
