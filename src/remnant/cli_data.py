@@ -110,7 +110,7 @@ def _report(name: str, folder: Path | None, *, is_asked: bool) -> bool:
     if not checks:
         typer.echo(f"{name}: {by_hand or 'no files that can be checked'}")
         return True
-    command = by_hand if files is None else data.mend(files, folder)
+    command = by_hand if files is None else data.mend(files.name, folder)
     if not is_asked and not any(c.exists for c in checks):
         typer.echo(f"{name}: not downloaded; to have it: {command}")
         return True

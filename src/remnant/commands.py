@@ -41,10 +41,10 @@ class Request:
         changes = [*self.changes, *(word for word in self.words if word not in names)]
         keys = once(changes)
         table = recipe.read(names[0] if names else "digits")
-        data = changes[keys.index("data")].partition("=")[2].strip() if "data" in keys else ""
-        if not names and data in data_names():  # no recipe is meant: the data set names the run
-            table["name"] = data
-        return resolve(recipe.apply(table, changes))
+        settings = recipe.apply(table, changes)
+        if not (names or "name" in keys) and settings["data"] in data_names():
+            settings["name"] = settings["data"]  # no recipe is meant: the data set names the run
+        return resolve(settings)
 
     def options(self) -> runner.Options:
         """Return what does not change the result."""

@@ -1,7 +1,7 @@
 """Mistakes a user can mend. The command line prints them without a traceback."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class RemnantError(Exception):
@@ -14,6 +14,15 @@ class Interrupted(RemnantError):
 
 class Diverged(RemnantError):
     """Training has left the finite numbers."""
+
+
+def unmet(expected: Mapping[str, object]) -> list[str]:
+    """Return what is expected and not so.
+
+    >>> unmet({"a name": True, "two rows": False})
+    ['two rows']
+    """
+    return [what for what, is_so in expected.items() if not is_so]
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -53,10 +53,8 @@ def read(name: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
     table = {key: value for key, value in _parsed(name).items() if key != PAPER}
     base = table.pop("base", None)
     if base is not None:
-        beside = Path(
-            os.path.normpath(Path(name).parent / str(base))
-        )  # a file names others from where it is
-        below = read(str(beside if find(str(beside)) else base), (*above, name))
+        beside = os.path.normpath(Path(name).parent / str(base))  # a file names others from where it is
+        below = read(beside if find(beside) else str(base), (*above, name))
         cases = [_beneath(case, table) for case in below.get(CASES, [])]
         table = below | table | {CASES: [*cases, *table.get(CASES, [])]}
     return table

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from remnant import recipe
 from remnant.config import resolve
+from remnant.data import naming
 from remnant.errors import RemnantError
 from remnant.progress import duration
 from remnant.published import Published, published
@@ -137,7 +138,7 @@ def next_steps(folder: Path, table: dict[str, Any], noise: str, data_dir: Path |
     """Suggest what to try, in words that change one thing of the run that was made."""
     is_default = table == resolve(recipe.read("digits")).table()
     run = f"{program()} run" if is_default else f"{program()} run {shlex.quote(str(folder))}"
-    run += f" --data-dir {shlex.quote(str(data_dir))}" if data_dir else ""
+    run += naming(data_dir)
     suggestions = {}
     if other := next((m for m in OTHERS if m != table["method"] and _is_possible(table, m)), None):
         suggestions[f"{run} --method {other}"] = "the same stream with another method"

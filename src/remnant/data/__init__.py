@@ -8,7 +8,7 @@ from pathlib import Path
 
 from remnant.data import cifar, digits, fashion, files, food101n, ntu, nw_ucla
 from remnant.data.entry import Entry, plugged, plugins
-from remnant.data.files import FileCheck, data_dir, mend
+from remnant.data.files import FileCheck, data_dir, mend, naming
 from remnant.data.source import Dataset, Source, Spec, arrays, subset
 from remnant.errors import RemnantError, nearest
 
@@ -27,6 +27,7 @@ __all__ = [
     "load",
     "mend",
     "names",
+    "naming",
     "subset",
 ]
 

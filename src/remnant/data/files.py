@@ -81,10 +81,14 @@ def root(folder: Path | None) -> Path:
     return folder or Path(pooch.os_cache("remnant"))
 
 
-def mend(files: Published, folder: Path | None) -> str:
-    """Return the command that brings these files in order."""
-    option = "" if folder is None else f" --data-dir {shlex.quote(str(folder))}"
-    return f"remnant data get {files.name}{option}"
+def naming(folder: Path | None) -> str:
+    """Return what to add to a command so that it looks into this data folder."""
+    return "" if folder is None else f" --data-dir {shlex.quote(str(folder))}"
+
+
+def mend(name: str, folder: Path | None) -> str:
+    """Return the command that brings the files of this name in order."""
+    return f"remnant data get {name}{naming(folder)}"
 
 
 def locate(files: Published, folder: Path | None, *, writable: bool = False) -> Place:
@@ -119,7 +123,7 @@ def read(place: Place, name: str) -> bytes:
     try:
         return _read(path, place.files.md5[name])
     except _MismatchError as problem:
-        command = mend(place.files, place.asked)
+        command = mend(place.files.name, place.asked)
         raise RemnantError(f"{path}: {problem}; to mend it: {command}") from problem
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from remnant.data.files import UNREADABLE, FileCheck, root
 from remnant.data.source import Dataset, Labels, Spec, arrays
-from remnant.errors import RemnantError
+from remnant.errors import RemnantError, unmet
 from remnant.skeleton import KINECT_V1, SkeletonView
 
 FILE = "nw_ucla.npz"
@@ -117,7 +117,7 @@ def _ill_formed(found: Mapping[str, NDArray[np.generic]]) -> list[str]:
         f"y ({count},) in whole numbers": shapes["y"] == (count,) and kinds["y"] in "iu",
         f"{is_train} ({count},) of bool": shapes[is_train] == (count,) and kinds[is_train] == "b",
     }
-    return [what for what, is_so in expected.items() if not is_so]
+    return unmet(expected)
 
 
 def _wrong(content: Content) -> list[str]:
@@ -131,7 +131,7 @@ def _wrong(content: Content) -> list[str]:
         "sequences of two frames or more on both sides": rises
         and len(set(content.is_train_crossview[_moves(content)])) == 2,
     }
-    return [what for what, is_so in expected.items() if not is_so]
+    return unmet(expected)
 
 
 def _moves(content: Content) -> NDArray[np.bool_]:

@@ -184,13 +184,14 @@ class _Files:
         return len(self.paths)
 
     def __getitem__(self, row: int) -> tuple[Tensor, str, str]:
-        black = torch.zeros(3, self.side, self.side, dtype=torch.uint8)
+        problem = trouble = ""
         try:
-            return torch.from_numpy(read_picture(self.paths[row], self.side)), "", ""
+            return torch.from_numpy(read_picture(self.paths[row], self.side)), problem, trouble
         except ValueError as error:
-            return black, str(error), ""
+            problem = str(error)
         except OSError as error:
-            return black, "", str(error.strerror)
+            trouble = str(error.strerror)
+        return torch.zeros(3, self.side, self.side, dtype=torch.uint8), problem, trouble
 
 
 def _stamp(path: Path) -> str:

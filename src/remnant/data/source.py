@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from remnant.augment import View
-from remnant.errors import RemnantError
+from remnant.errors import RemnantError, unmet
 
 Labels = NDArray[np.int64]
 
@@ -63,7 +63,7 @@ class Spec:
             f"mistaken_for: expected classes from 0 to {count - 1}, got {sorted(numbers)}": numbers
             <= set(range(count)),
         }
-        wrong = [text for text, is_so in expected.items() if not is_so]
+        wrong = unmet(expected)
         if wrong:
             raise ValueError("; ".join(wrong))
 
@@ -179,7 +179,7 @@ def _check(spec: Spec, which: str, x: NDArray[np.generic], y: NDArray[np.generic
         f"finite {which} inputs, got some that are not": x.dtype.kind != "f" or np.isfinite(x).all(),
         f"{which} labels that are whole numbers, got {y.dtype}": np.issubdtype(y.dtype, np.integer),
     }
-    wrong = [text for text, is_so in expected.items() if not is_so]
+    wrong = unmet(expected)
     if not wrong and (y.min() < 0 or y.max() >= classes):
         wrong = [f"{which} labels from 0 to {classes - 1}, got {y.min()} to {y.max()}"]
     if wrong:

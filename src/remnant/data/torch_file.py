@@ -20,7 +20,7 @@ from remnant.errors import RemnantError
 
 # What reading a file of the wrong form can raise.
 DAMAGED = (
-    *(*UNREADABLE, pickle.UnpicklingError, MemoryError),
+    *(*UNREADABLE, pickle.UnpicklingError),
     *(AttributeError, LookupError, OverflowError, RecursionError),
 )
 LEGACY = 0x1950A86A20F9469CFC6C  # the number with which a bare file begins

@@ -5,14 +5,13 @@ They lie in the data folder, as the file that its authors publish or as an .npz 
 
 import contextlib
 import hashlib
-import shlex
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from remnant.data import entry
-from remnant.data.files import retrieve, root
+from remnant.data.files import mend, retrieve, root
 from remnant.data.source import Dataset, Labels
 from remnant.data.torch_file import read_torch
 from remnant.errors import RemnantError
@@ -76,7 +75,7 @@ def find(survey: Survey, data: Dataset) -> Path:
                 return place / name
     raise RemnantError(
         f"expected {' or '.join(survey.files)} in {folder}, found neither. To download it: "
-        f"{command(survey, data.folder)}; or put {survey.url} there."
+        f"{mend(survey.name, data.folder)}; or put {survey.url} there."
     )
 
 
@@ -89,12 +88,6 @@ def member(path: Path, arrays: Mapping[str, Labels], name: str) -> Labels:
         f"{path}: expected an array {name} of whole numbers, found {', '.join(arrays) or 'none'}; "
         "use the file as published"
     )
-
-
-def command(survey: Survey, folder: Path | None) -> str:
-    """Return what to type to have the file."""
-    option = f" --data-dir {shlex.quote(str(folder))}" if folder else ""
-    return f"remnant data get {survey.name}{option}"
 
 
 def answers(path: Path) -> Mapping[str, Labels]:
