@@ -1,61 +1,59 @@
-"""What an epoch of a recipe costs beside bare forwards and backwards of its network on as many rows.
+"""Compare an epoch of a recipe with the forward and backward passes of its network alone.
 
-The bare epoch has its inputs ready: no loading, no augmentation, no memory. Both take turns, an epoch of
-the first task each, so that a slow moment hits both.
+The baseline passes as many samples through the network, with inputs prepared in advance: no loading, no
+augmentation, no buffer. Both alternate, an epoch of the first task each, so that other load affects both.
 
     python bench/epoch.py nw-ucla --data-dir ~/data [--methods finetune er] [--rounds 5]
 """
 
 import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import torch
 import torch.nn.functional as F
 
-from remnant import recipe
-from remnant.config import Config, resolve
-from remnant.experiment import make_the_replay_learner, make_the_stream, net_maker
-from remnant.process import compute
-from remnant.protocol import EpochDone
-from remnant.stream import Stream, even_batches
+from remnant.config import Config
+from remnant.config.recipe import to_config
+from remnant.engine.threads import compute_threads
+from remnant.experiment.build import build_learner, build_stream, net_builder
+from remnant.methods.loop import even_batches
+from remnant.methods.protocol import EpochDone
+from remnant.methods.replay import Replay
+from remnant.stream import Stream
 
 
 def epochs_of(config: Config, stream: Stream) -> Callable[[], object]:
-    """Return what learns an epoch of the first task at each call."""
-    learner = make_the_replay_learner(config, stream)
-    events = learner.learn(stream.tasks[0])
+    """Return a function that learns an epoch of the first task."""
+    events = build_learner(config, stream).learn(stream.tasks[0])
 
     def epoch() -> object:
         return next(event for event in events if isinstance(event, EpochDone))
 
-    epoch()  # fills the memory
+    epoch()  # fills the buffer
     return epoch
 
 
-def bare_epochs_of(config: Config, stream: Stream) -> Callable[[], object]:
-    """Return what passes as many rows through the network and back, with a step of SGD each batch."""
-    net = net_maker(config, stream)("net")
+def baseline_epochs_of(config: Config, stream: Stream) -> Callable[[], object]:
+    """Return a function that passes as many samples through the network, with an SGD step per batch."""
+    method, task = config.to_method(), stream.tasks[0]
+    assert isinstance(method, Replay), "expected a replay method: others have a training loop of their own"
+    net = net_builder(config, stream)("net", normed_head=method.objective.normed_head)
     optimizer = torch.optim.SGD(net.parameters(), lr=config.lr)
-    task = stream.tasks[0]
-    passes = 2 if config.the_method().uses_memory(config.epochs) else 1
-    batches = [task.take(rows) for rows in even_batches(torch.arange(len(task)), config.batch)]
-    ready = [(stream.spec.view.plain(batch.x), batch.y) for batch in batches]
-
-    def losses(x: torch.Tensor, y: torch.Tensor) -> Iterator[torch.Tensor]:
-        for _ in range(passes):
-            yield F.cross_entropy(net(x), y)
+    passes = 2 if method.uses_buffer(config.epochs) else 1
+    batches = [task.take(index) for index in even_batches(torch.arange(len(task)), config.batch)]
+    inputs = [(stream.spec.transform.plain(batch.x), batch.y) for batch in batches]
 
     def epoch() -> None:
         net.train()
-        for x, y in ready:
+        for x, y in inputs:
             optimizer.zero_grad()
-            torch.stack([*losses(x, y)]).sum().backward()
+            torch.stack([F.cross_entropy(net(x), y) for _ in range(passes)]).sum().backward()
             optimizer.step()
 
-    epoch()
+    epoch()  # warm-up
     return epoch
 
 
@@ -72,17 +70,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--data-dir", type=Path)
     args = parser.parse_args()
-    print(f"{'method':12s} {'rows':>6s} {'epoch':>9s} {'bare':>9s} {'ratio':>7s}")
+    print(f"{'method':12s} {'samples':>8s} {'epoch':>9s} {'baseline':>9s} {'ratio':>7s}")
     for method in args.methods:
-        changes = [f"method={method}", f"epochs={args.rounds + 2}"]
-        config = resolve(recipe.apply(recipe.read(args.recipe), changes))
-        with compute(config.threads):
-            stream = make_the_stream(config, args.data_dir)
-            ours, bare = epochs_of(config, stream), bare_epochs_of(config, stream)
-            pairs = [(timed(ours), timed(bare)) for _ in range(args.rounds)]
-        epoch, plain = (median(times) for times in zip(*pairs, strict=True))
+        config = to_config(args.recipe, {"method": method, "epochs": args.rounds + 2})
+        with compute_threads(config.threads):
+            stream = build_stream(config, args.data_dir)
+            passes, whole = baseline_epochs_of(config, stream), epochs_of(config, stream)
+            pairs = [(timed(whole), timed(passes)) for _ in range(args.rounds)]
+        epoch, baseline = (median(times) for times in zip(*pairs, strict=True))
         ratio = median(a / b for a, b in pairs)
-        print(f"{method:12s} {len(stream.tasks[0]):6d} {epoch:7.2f} s {plain:7.2f} s {ratio:7.2f}")
+        print(f"{method:12s} {len(stream.tasks[0]):8d} {epoch:7.2f} s {baseline:7.2f} s {ratio:7.2f}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Memory that a run on photos takes: it must not grow with the number of photos.
+"""Measure the memory of a run on photos, which must not grow with the number of photos.
 
-Makes photos in the layout of Food-101N, runs aer-abs on them in a process of its own, and asks the
-kernel again and again how much anonymous memory it has: all but the pages of files, which go whenever
-somebody else needs the room. Decoding, in processes of its own, is measured apart from learning.
+Creates photos in the layout of Food-101N, runs aer-abs on them in a separate process, and samples its
+anonymous memory: all but the pages of files, which the kernel can drop at any time. Decoding is measured
+separately from training.
 
     python bench/memory.py --photos 500 5000
     python bench/memory.py --photos 500 5000 --net resnet34-224:2 --folder /tmp/photos
@@ -21,20 +21,20 @@ from PIL import Image
 
 from remnant.data.food101n import CLASSES
 
-TESTED = 202  # photos, two of each class
+TEST_PHOTOS = 202  # two of each class
 
 
 def write_part(home: Path, part: str, photos: int, rng: np.random.Generator) -> None:
-    """Write smooth random photos, class after class in turn, a fifth of them with a wrong label."""
-    rows = []
+    """Write smooth random photos of all classes in turn, a fifth of them mislabelled."""
+    lines = []
     for i in range(photos):
         name = CLASSES[i % len(CLASSES)]
         path = home / "images" / name / f"{part}{i}.jpg"
         path.parent.mkdir(parents=True, exist_ok=True)
         rough = Image.fromarray(rng.integers(0, 256, (6, 8, 3), dtype=np.uint8))
         rough.resize((320, 240), Image.Resampling.BICUBIC).save(path)
-        rows.append(f"{name}/{path.name}\t{int(i % 5 > 0)}\n")
-    text = "class_name/key\tverification_label\n" + "".join(rows)
+        lines.append(f"{name}/{path.name}\t{int(i % 5 > 0)}\n")
+    text = "class_name/key\tverification_label\n" + "".join(lines)
     (home / "meta" / f"verified_{part}.tsv").write_text(text)
 
 
@@ -44,16 +44,16 @@ def write_food(home: Path, photos: int) -> None:
     (home / "meta" / "classes.txt").write_text("\n".join(["class_name", *CLASSES, ""]))
     rng = np.random.default_rng(0)
     write_part(home, "train", photos, rng)
-    write_part(home, "val", TESTED, rng)
+    write_part(home, "val", TEST_PHOTOS, rng)
 
 
 def peak(command: list[str]) -> float:
-    """Run a command and return the most anonymous memory it was seen with, in MB."""
+    """Run a command and return its peak anonymous memory in MB."""
     process, most = subprocess.Popen(command, stdout=subprocess.DEVNULL), 0.0
     while process.poll() is None:
         try:
             status = Path(f"/proc/{process.pid}/status").read_text()
-        except OSError:  # it has just ended
+        except OSError:  # the process has just ended
             break
         found = re.search(r"RssAnon:\s+(\d+) kB", status)
         most = max(most, int(found[1]) / 1024 if found else 0.0)
@@ -64,40 +64,36 @@ def peak(command: list[str]) -> float:
 
 
 def measure(folder: Path, photos: int, args: argparse.Namespace) -> tuple[float, float, float]:
-    """Return the peaks of decoding and of a run, and the seconds of the latter."""
+    """Return the peak memory of decoding and of a run, and the seconds of the run."""
     home = folder / f"photos-{photos}"
     if not home.exists():
         write_food(home / "Food-101N_release", photos)
     remnant = [sys.executable, "-m", "remnant"]
-    # Tasks of 100 and of 1,000 photos both split evenly into batches of 25, so that a step is the same.
-    settings = ["paper/food101n", f"net={args.net}", f"buffer={args.buffer}", "batch=25"]
+    # Tasks of 100 and of 1,000 photos both split evenly into batches of 25, so that all steps are equal.
+    settings = ["paper/food101n", f"net={args.net}", f"buffer_size={args.buffer_size}", "batch=25"]
     settings += ["epochs=2", "threads=1"]
-    where = ["--data-dir", str(home)]
-    decoding = peak([*remnant, "data", "noise", "food101n", "--noise", "given", *where])
+    data_dir = ["--data-dir", str(home)]
+    decoding = peak([*remnant, "data", "noise", "food101n", "--noise", "given", *data_dir])
     start = time.monotonic()
-    learning = peak([*remnant, "run", *settings, *where, "--out", str(home / "runs"), "--force", "-q"])
+    learning = peak([*remnant, "run", *settings, *data_dir, "--out", str(home / "runs"), "--force", "-q"])
     return decoding, learning, time.monotonic() - start
 
 
 def main() -> None:
-    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--photos", nargs="+", type=int, default=[500, 5000])
     parser.add_argument("--net", default="resnet34-224:8")
-    parser.add_argument("--buffer", type=int, default=100)
-    parser.add_argument(
-        "--folder", type=Path, help="where photos are made, and kept; else they are removed"
-    )
+    parser.add_argument("--buffer-size", type=int, default=100)
+    parser.add_argument("--folder", type=Path, help="keep the photos here; else they are removed")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         found = {n: measure(args.folder or Path(temporary), n, args) for n in args.photos}
-    print(f"aer-abs, {args.net}, memory {args.buffer} ({args.buffer * 3 * 224**2 / 2**20:.0f} MB)")
+    size = args.buffer_size
+    print(f"aer-abs, {args.net}, buffer size {size} ({size * 3 * 224**2 / 2**20:.0f} MB)")
     print("| photos | decoded, MB | decoding, anonymous MB | run, anonymous MB | run, seconds |")
     print("|---|---|---|---|---|")
     for n, (decoding, learning, seconds) in found.items():
-        print(
-            f"| {n:,} | {n * 3 * 224**2 / 2**20:.0f} | {decoding:.0f} | {learning:.0f} | {seconds:.0f} |"
-        )
+        print(f"| {n:,} | {n * 3 * 224**2 / 2**20:.0f} | {decoding:.0f} | {learning:.0f} | {seconds:.0f} |")
     runs = [learning for _, learning, _ in found.values()]
     print(f"difference between the runs: {max(runs) - min(runs):.0f} MB")
 

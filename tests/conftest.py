@@ -11,17 +11,17 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from remnant.augment import View
 from remnant.config import Config, resolve
-from remnant.data.source import Dataset, Spec, arrays
-from remnant.learner import ReplayLearner, Training
-from remnant.memory import Memory
-from remnant.methods import Method
+from remnant.data.dataset import Dataset, Spec, arrays
+from remnant.experiment.loggers.console import Quiet
+from remnant.experiment.run import execute
+from remnant.experiment.runner import Options
+from remnant.methods.protocol import Setup, Training
+from remnant.methods.replay import Replay, ReplayLearner
 from remnant.nets import Small, build
-from remnant.progress import Quiet
 from remnant.rng import Generators, derive
-from remnant.runner import Options, run
 from remnant.stream import Stream, make_stream
+from remnant.transforms.image import ImageTransform
 
 # No test is about time: a busy machine is not a fault.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -30,7 +30,7 @@ hypothesis.settings.load_profile("patient")
 # The networks here are so small that a second thread only gets in the way.
 torch.set_num_threads(1)
 
-TINY = {"per_class": 12, "net": "small:4", "epochs": 4, "buffer": 20, "batch": 8}
+TINY = {"per_class": 12, "net": "small:4", "epochs": 4, "buffer_size": 20, "batch": 8}
 
 
 def tiny_config(**changes: Any) -> Config:  # noqa: ANN401
@@ -45,7 +45,7 @@ def tiny_data(classes: int = 6, rows: int = 12, seed: int = 0) -> Dataset:
         name="tiny",
         shape=(1, 6, 6),
         classes=tuple(f"class-{c}" for c in range(classes)),
-        view=View(mean=(0.5,), std=(0.3,), pad=1, flip=False),
+        transform=ImageTransform(mean=(0.5,), std=(0.3,), pad=1, flip=False),
     )
     y = np.repeat(np.arange(classes), rows)
     x = (y[:, None, None, None] * 30 + rng.integers(0, 30, (len(y), 1, 6, 6))).astype(np.uint8)
@@ -61,18 +61,25 @@ def tiny_stream(tasks: int = 3, noise: float = 0.3, seed: int = 0) -> Stream:
     return make_stream(data, observed, range(6), [6 // tasks] * tasks, 0.0, rng)
 
 
-def tiny_learner(method: Method, stream: Stream, **changes: Any) -> ReplayLearner:  # noqa: ANN401
-    settings = {"epochs": 4, "batch": 8, "lr": 0.05} | changes
-    capacity = settings.pop("capacity", 10)
-    spec = stream.spec
-    logits = len(spec.classes) if method.objective.keeps_logits else 0
-    memory = Memory(capacity, spec.shape, spec.dtype, logits=logits)
+def tiny_setup(stream: Stream, buffer_size: int = 10, **changes: Any) -> Setup:  # noqa: ANN401
+    """Four short epochs per task."""
+    training = {"epochs": 4, "batch": 8, "lr": 0.05} | changes
+    return Setup(stream.spec, Training(**training), buffer_size)
 
-    def new_net(name: str) -> nn.Module:
-        return build(Small(4), spec, derive(3, name), method.objective.normed_head)
 
-    rng = Generators.from_seed(1)
-    return ReplayLearner(method, Training(**settings), spec, new_net, memory, rng, noise_rate=0.3)
+def tiny_net(stream: Stream) -> Callable[..., nn.Module]:
+    """Build networks of a few weights by name."""
+
+    def new_net(name: str, *, normed_head: bool = False) -> nn.Module:
+        return build(Small(4), stream.spec, derive(3, name), normed_head)
+
+    return new_net
+
+
+def tiny_learner(method: Replay, stream: Stream, **changes: Any) -> ReplayLearner:  # noqa: ANN401
+    """A learner with a buffer of ten samples; `buffer_size` and fields of Training can be changed."""
+    setup = tiny_setup(stream, **changes)
+    return method.build(setup, tiny_net(stream), Generators.from_seed(1), noise_rate=0.3)
 
 
 def weights(learner: ReplayLearner) -> dict[str, Tensor]:
@@ -95,6 +102,6 @@ def run_in(tmp_path: Path, quiet: Quiet) -> Callable[..., Path]:
     """Run a config in a folder of its own."""
 
     def go(config: Config, where: str = "runs", **options: Any) -> Path:  # noqa: ANN401
-        return run(config, Options(out=tmp_path / where, **options), quiet)
+        return execute(config, Options(out=tmp_path / where, **options), [quiet])
 
     return go

@@ -1,4 +1,4 @@
-"""A publisher of data files on this machine, for tests of downloads."""
+"""A local HTTP server of data files, for tests of downloads."""
 
 import hashlib
 import io
@@ -20,11 +20,11 @@ def md5(content: bytes) -> str:
 
 @dataclass
 class Server:
-    """A publisher on this machine: the folder it serves and what was asked of it."""
+    """A local HTTP server: the folder it serves and the paths that were requested."""
 
     folder: Path
     url: str = ""
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     def publish(self, name: str, content: bytes, *files: str, folder: str | None = None) -> Download:
         (self.folder / name).write_bytes(content)
@@ -32,12 +32,12 @@ class Server:
 
 
 class Handler(SimpleHTTPRequestHandler):
-    def __init__(self, *args: object, asked: list[str], directory: str) -> None:
-        self.asked = asked
+    def __init__(self, *args: object, requests: list[str], directory: str) -> None:
+        self.requests = requests
         super().__init__(*args, directory=directory)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
-        self.asked.append(self.path)
+        self.requests.append(self.path)
         super().do_GET()
 
     def log_message(self, *_: object) -> None:
@@ -46,13 +46,13 @@ class Handler(SimpleHTTPRequestHandler):
 
 @contextmanager
 def serving(folder: Path) -> Iterator[Server]:
-    asked: list[str] = []
-    handler = partial(Handler, asked=asked, directory=str(folder))
+    requests: list[str] = []
+    handler = partial(Handler, requests=requests, directory=str(folder))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
         thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield Server(folder, f"http://127.0.0.1:{http.server_address[1]}", asked)
+            yield Server(folder, f"http://127.0.0.1:{http.server_address[1]}", requests)
         finally:
             http.shutdown()
             thread.join()

@@ -1,8 +1,9 @@
-"""Literal twins of the fast code: slow on purpose, from the definitions, nothing imported from it.
+"""Reference implementation of replay with asymmetric balanced sampling: slow and simple.
 
-`B` rows of a batch, `M` rows in memory, `C` classes, `D` features. Everything is float64. The twin
-measures every row of the memory in every writing step and tosses the coins last; the fast code
-tosses them first and measures what they ask for. Both must fill the same slots.
+It follows the definitions and imports nothing from the package. B samples in a batch, C classes, D
+features; everything is float64. The reference measures every stored sample in every writing step, and
+accepts candidates afterwards. The package accepts first and measures only what is needed. Both must fill
+the same slots.
 """
 
 import math
@@ -16,32 +17,32 @@ FloatArray = np.ndarray
 
 
 def allowed_classes(y: Sequence[int], seen: set[int], classes: int) -> list[int]:
-    """Classes in this batch, and classes never seen; `seen` already holds this batch's."""
+    """Return the classes of this batch and those never seen; `seen` includes the classes of this batch."""
     return [c for c in range(classes) if c in set(y) or c not in seen]
 
 
-def row_loss(logits: Sequence[float], label: int, allowed: Sequence[int]) -> float:
-    """`-log softmax` at the label, the softmax taken over the allowed classes only."""
+def sample_loss(logits: Sequence[float], label: int, allowed: Sequence[int]) -> float:
+    """Return -log softmax at the label; the softmax is over the allowed classes only."""
     top = max(logits[c] for c in allowed)
     return top + math.log(sum(math.exp(logits[c] - top) for c in allowed)) - logits[label]
 
 
 def cross_entropy(logits: FloatArray, y: Sequence[int]) -> list[float]:
-    """Loss of each row, `(B, C)` and `(B,)` to `B` numbers."""
-    everything = range(logits.shape[1])
-    return [row_loss(row, label, everything) for row, label in zip(logits.tolist(), y, strict=True)]
+    """Return the loss of each sample, from logits (B, C) and labels (B,)."""
+    classes = range(logits.shape[1])
+    return [sample_loss(z, label, classes) for z, label in zip(logits.tolist(), y, strict=True)]
 
 
 def ace_loss(logits: FloatArray, y: Sequence[int], seen: set[int]) -> list[float]:
-    """The same over the allowed classes: the asymmetric cross-entropy of a stream batch."""
+    """Return the asymmetric cross-entropy of each sample of the stream: only over the allowed classes."""
     allowed = allowed_classes(y, seen, logits.shape[1])
-    return [row_loss(row, label, allowed) for row, label in zip(logits.tolist(), y, strict=True)]
+    return [sample_loss(z, label, allowed) for z, label in zip(logits.tolist(), y, strict=True)]
 
 
 def mean_loss_gradient(
     x: FloatArray, logits: FloatArray, y: Sequence[int], allowed: Sequence[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """Of the mean loss, for weight and bias: `softmax - onehot`; masked classes get nothing."""
+    """Return the gradients of weight and bias: softmax - onehot; masked classes have none."""
     slope = np.zeros_like(logits)
     for i, label in enumerate(y):
         top = max(logits[i, c] for c in allowed)
@@ -53,14 +54,14 @@ def mean_loss_gradient(
 
 
 def insertion(losses: Sequence[float], alpha: float) -> list[int]:
-    """The `round((1 - alpha) * B)` smallest losses, as positions in batch order."""
+    """Return the positions of the round((1 - alpha) * B) smallest losses, in the order of the batch."""
     keep = round((1 - alpha) * len(losses))
     smallest_first = sorted(range(len(losses)), key=lambda i: losses[i])
     return sorted(smallest_first[:keep])
 
 
 def normalise(weights: Sequence[float]) -> list[float]:
-    """Weights to probabilities; all equal, all zero too, is uniform."""
+    """Return weights as probabilities; equal weights, including zeros, are uniform."""
     if all(w == weights[0] for w in weights):
         return [1.0 / len(weights)] * len(weights)
     total = sum(weights)
@@ -68,22 +69,22 @@ def normalise(weights: Sequence[float]) -> list[float]:
 
 
 def past_weights(losses: Sequence[float]) -> list[float]:
-    """The reversed score: low loss leaves, the hardest of the past never does."""
+    """Return the weights of past tasks: a low loss is evicted sooner, the highest one never."""
     return [max(losses) - loss for loss in losses]
 
 
 def uniform_probabilities(size: int) -> list[float]:
-    """Reservoir: every slot alike."""
+    """Reservoir: all slots have the same probability."""
     return [1.0 / size] * size
 
 
 def lass_probabilities(losses: Sequence[float]) -> list[float]:
-    """LASS: the loss itself over all slots."""
+    """LASS: in proportion to the loss."""
     return normalise(losses)
 
 
 def abs_probabilities(losses: Sequence[float], is_current: Sequence[bool]) -> list[float]:
-    """ABS: share of the slot's group, times the slot's probability inside the group."""
+    """ABS: the fraction of the slot's group times the probability of the slot in its group."""
     probabilities = [0.0] * len(losses)
     for current in (True, False):
         group = [i for i, c in enumerate(is_current) if c == current]
@@ -97,13 +98,13 @@ def abs_probabilities(losses: Sequence[float], is_current: Sequence[bool]) -> li
 
 
 def inverse_distribution(probabilities: Sequence[float], u: float) -> int:
-    """First position whose cumulative probability exceeds `u`."""
+    """Return the first position whose cumulative probability exceeds `u`."""
     cumulative = 0.0
     for i, p in enumerate(probabilities):
         cumulative += p
         if u < cumulative:
             return i
-    # The probabilities summed to a hair under one: the last that can be chosen at all.
+    # The probabilities add up to slightly less than one: the last position that is possible at all.
     return max(i for i, p in enumerate(probabilities) if p > 0)
 
 
@@ -114,7 +115,7 @@ def victim(
     u_group: float,
     u_victim: float,
 ) -> int:
-    """The slot that leaves a full memory, from two uniforms."""
+    """Return the slot that is evicted from a full buffer, by two uniforms."""
     if kind == "reservoir":
         return math.floor(u_victim * len(losses))
     if kind == "lass":
@@ -127,8 +128,8 @@ def victim(
 
 
 @dataclass
-class Row:
-    """One slot: where it comes from, what it holds, and its loss now."""
+class Sample:
+    """A sample with its last measured loss."""
 
     id: int
     task: int
@@ -138,36 +139,36 @@ class Row:
 
 
 @dataclass
-class LiteralMemory:
-    """Slots in order, and the number of candidates ever offered."""
+class LiteralBuffer:
+    """Samples by slot, and the number of candidates so far."""
 
     capacity: int
-    rows: list[Row] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     offered: int = 0
 
 
 def offer(
-    memory: LiteralMemory,
-    candidates: Sequence[Row],
+    buffer: LiteralBuffer,
+    candidates: Sequence[Sample],
     kind: str,
     uniforms: Sequence[Sequence[float]],
 ) -> None:
-    """One candidate after another; each owns three uniforms: accept, group, victim."""
+    """Offer one candidate after another; each has three uniforms: acceptance, group, victim."""
     for candidate, (u_accept, u_group, u_victim) in zip(candidates, uniforms, strict=True):
-        memory.offered += 1
-        if any(row.id == candidate.id for row in memory.rows):
+        buffer.offered += 1
+        if any(sample.id == candidate.id for sample in buffer.samples):
             continue
-        if len(memory.rows) < memory.capacity:
-            memory.rows.append(candidate)
-        elif u_accept * memory.offered < memory.capacity:
-            losses = [row.loss for row in memory.rows]
-            is_current = [row.task == candidate.task for row in memory.rows]
-            memory.rows[victim(kind, losses, is_current, u_group, u_victim)] = candidate
+        if len(buffer.samples) < buffer.capacity:
+            buffer.samples.append(candidate)
+        elif u_accept * buffer.offered < buffer.capacity:
+            losses = [sample.loss for sample in buffer.samples]
+            is_current = [sample.task == candidate.task for sample in buffer.samples]
+            buffer.samples[victim(kind, losses, is_current, u_group, u_victim)] = candidate
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the literal learner is told; `period` None is replay and writing in every epoch."""
+    """Settings of the literal learner; without `period` every epoch replays and writes."""
 
     capacity: int
     batch: int
@@ -180,7 +181,7 @@ class Options:
 
 
 class LiteralLearner:
-    """Algorithm 1 for softmax regression, `logits = x @ weight.T + bias`, with plain SGD."""
+    """Algorithm 1 for softmax regression, logits = x @ weight.T + bias, with plain SGD."""
 
     def __init__(
         self,
@@ -192,19 +193,19 @@ class LiteralLearner:
         self.options = options
         self.weight, self.bias = (w.copy() for w in weights)
         self.order, self.draws = order, draws
-        self.memory = LiteralMemory(options.capacity)
+        self.buffer = LiteralBuffer(options.capacity)
         self.seen: set[int] = set()
-        self.measured = 0  # rows forwarded only to know their loss
+        self.measured = 0  # samples forwarded only to measure their loss
 
     def learn(self, task: int, ids: FloatArray, x: FloatArray, y: FloatArray) -> Iterator[bool]:
-        """Yield at the end of every epoch, before a forgetting epoch is undone."""
+        """Yield at the end of every epoch, before a forgetting epoch is rolled back."""
         for epoch in range(self.options.epochs):
             forget = self.forgets(epoch)
             always = self.options.period is None
             saved = self.weight.copy(), self.bias.copy()
-            rows = torch.randperm(len(ids), generator=self.order)
-            for part in rows.tensor_split(math.ceil(len(ids) / self.options.batch)):
-                batch = [Row(int(ids[i]), task, math.nan, x[i], int(y[i])) for i in part.tolist()]
+            shuffled = torch.randperm(len(ids), generator=self.order)
+            for part in shuffled.tensor_split(math.ceil(len(ids) / self.options.batch)):
+                batch = [Sample(int(ids[i]), task, math.nan, x[i], int(y[i])) for i in part.tolist()]
                 self.step(batch, replay=always or not forget, write=always or forget)
             yield forget
             if forget:
@@ -215,60 +216,62 @@ class LiteralLearner:
         period, last = self.options.period, self.options.epochs - 1
         return period is not None and epoch % period == 0 and epoch < last
 
-    def step(self, batch: list[Row], replay: bool, write: bool) -> None:
-        """Mark the classes, measure, train with the memory as it was, and only then write."""
-        self.seen |= {row.y for row in batch}
-        candidates: list[Row] = []
+    def step(self, batch: list[Sample], replay: bool, write: bool) -> None:
+        """Mark the classes as seen, measure, train with the buffer as it is, and then write."""
+        self.seen |= {sample.y for sample in batch}
+        candidates: list[Sample] = []
         uniforms: list[list[float]] = []
         if write:
             candidates = self.candidates(batch)
             uniforms = self.uniforms(len(candidates))
-            self.measure(self.memory.rows)
-        drawn: list[Row] = []
-        if replay and self.memory.rows:
-            shuffled = torch.randperm(len(self.memory.rows), generator=self.draws)
-            drawn = [self.memory.rows[i] for i in shuffled[: self.options.batch].tolist()]
+            self.measure(self.buffer.samples)
+        drawn: list[Sample] = []
+        if replay and self.buffer.samples:
+            shuffled = torch.randperm(len(self.buffer.samples), generator=self.draws)
+            drawn = [self.buffer.samples[i] for i in shuffled[: self.options.batch].tolist()]
         self.descend(batch, drawn)
-        offer(self.memory, candidates, self.options.kind, uniforms)
+        offer(self.buffer, candidates, self.options.kind, uniforms)
 
-    def candidates(self, batch: list[Row]) -> list[Row]:
-        """Ranked by the loss that is trained on; the score they carry is the unmasked one."""
+    def candidates(self, batch: list[Sample]) -> list[Sample]:
+        """Return the candidates, ranked by the training loss; their stored loss is the unmasked one."""
         self.measure(batch)
-        ranking = [row.loss for row in batch]
+        ranking = [sample.loss for sample in batch]
         if self.options.ace:
-            ranking = ace_loss(self.logits(batch), [row.y for row in batch], self.seen)
+            ranking = ace_loss(self.logits(batch), [sample.y for sample in batch], self.seen)
         return [batch[i] for i in insertion(ranking, self.options.alpha)]
 
     def uniforms(self, count: int) -> list[list[float]]:
-        """Accept, group and victim of each candidate."""
+        """Return acceptance, group and victim uniforms of each candidate."""
         return torch.rand((count, 3), generator=self.draws, dtype=torch.float64).tolist()
 
-    def measure(self, rows: list[Row]) -> None:
-        """Unmasked loss of each row under the weights of now."""
-        self.measured += len(rows)
-        if rows:
-            losses = cross_entropy(self.logits(rows), [row.y for row in rows])
-            for row, loss in zip(rows, losses, strict=True):
-                row.loss = loss
+    def measure(self, samples: list[Sample]) -> None:
+        """Measure the unmasked loss of each sample with the current weights."""
+        self.measured += len(samples)
+        if samples:
+            losses = cross_entropy(self.logits(samples), [sample.y for sample in samples])
+            for sample, loss in zip(samples, losses, strict=True):
+                sample.loss = loss
 
-    def logits(self, rows: list[Row]) -> FloatArray:
-        """`(B, C)`."""
-        return np.stack([row.x for row in rows]) @ self.weight.T + self.bias
+    def logits(self, samples: list[Sample]) -> FloatArray:
+        """Return logits (B, C)."""
+        return np.stack([sample.x for sample in samples]) @ self.weight.T + self.bias
 
-    def descend(self, batch: list[Row], drawn: list[Row]) -> None:
-        """One step of SGD on the mean over the stream plus the mean over the replayed rows."""
-        everything = range(len(self.bias))
-        labels = [row.y for row in batch]
-        open_classes = allowed_classes(labels, self.seen, len(self.bias))
-        parts = [(batch, open_classes if self.options.ace else everything)]
+    def descend(self, batch: list[Sample], drawn: list[Sample]) -> None:
+        """Take an SGD step on the mean over the stream plus the mean over the replayed samples."""
+        every = range(len(self.bias))
+        allowed = allowed_classes([sample.y for sample in batch], self.seen, len(self.bias))
+        parts = [(batch, allowed if self.options.ace else every)]
         if drawn:
-            parts.append((drawn, everything))
+            parts.append((drawn, every))
         gradients = [
             mean_loss_gradient(
-                np.stack([row.x for row in rows]), self.logits(rows), [row.y for row in rows], open_
+                np.stack([sample.x for sample in samples]),
+                self.logits(samples),
+                [sample.y for sample in samples],
+                classes,
             )
-            for rows, open_ in parts
+            for samples, classes in parts
         ]
-        for slope_weight, slope_bias in gradients:
-            self.weight = self.weight - self.options.lr * slope_weight
-            self.bias = self.bias - self.options.lr * slope_bias
+        for of_weight, of_bias in gradients:
+            self.weight = self.weight - self.options.lr * of_weight
+            self.bias = self.bias - self.options.lr * of_bias

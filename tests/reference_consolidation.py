@@ -1,7 +1,7 @@
-"""Literal twins of the end-of-task consolidations: slow on purpose, one row after another.
+"""Reference implementations of the consolidations: slow and simple, one sample at a time, in float64.
 
-`n` rows, `C` classes, `V` views of an image; a net is a callable from one input row to its `C` logits.
-Everything is float64. Nothing random is drawn here: coins, permutations and mixing shares come in.
+`n` samples, `C` classes, `V` views of an image; a net is a function from one input to its `C` logits.
+Random numbers, permutations and MixUp weights are arguments.
 """
 
 import math
@@ -14,8 +14,8 @@ FloatArray = np.ndarray
 Net = Callable[[FloatArray], FloatArray]
 
 
-def sgdr_rate(epoch: int, lr: float, floor: float = 0.01) -> float:
-    """SGDR, T0 = 1, T_mult = 2: a cosine from `lr` towards `floor * lr`, in cycles of 1, 2, 4, ..."""
+def warm_restarts(epoch: int, lr: float, floor: float = 0.01) -> float:
+    """SGDR with T0 = 1 and T_mult = 2: cosines from `lr` to `floor * lr` over 1, 2, 4, ... epochs."""
     start, length = 0, 1
     while epoch >= start + length:
         start += length
@@ -24,21 +24,21 @@ def sgdr_rate(epoch: int, lr: float, floor: float = 0.01) -> float:
     return floor * lr + (lr - floor * lr) * (1.0 + math.cos(math.pi * passed)) / 2.0
 
 
-def softmax(row: FloatArray) -> FloatArray:
-    """Logits of one row to its `C` probabilities."""
-    top = max(float(logit) for logit in row)
-    powers = [math.exp(float(logit) - top) for logit in row]
+def softmax(logits: FloatArray) -> FloatArray:
+    """Probabilities of one sample, from its `C` logits."""
+    top = max(float(logit) for logit in logits)
+    powers = [math.exp(float(logit) - top) for logit in logits]
     return np.array([power / sum(powers) for power in powers])
 
 
 def sharpen(p: FloatArray, temperature: float) -> FloatArray:
-    """MixMatch's sharpening of one row: `p ** (1 / T)`, divided by its sum."""
+    """Sharpening of MixMatch for one sample: `p ** (1 / T)`, divided by its sum."""
     powers = [float(value) ** (1.0 / temperature) for value in p]
     return np.array([power / sum(powers) for power in powers])
 
 
 def refine(clean: float, onehot: FloatArray, guess: FloatArray) -> FloatArray:
-    """The paper, Eq. for y-hat: the given label as far as it is trusted, the guess for the rest."""
+    """y-hat of the paper: the mean of the observed label and the guess, weighted by `clean`."""
     pairs = zip(onehot, guess, strict=True)
     return np.array([clean * float(o) + (1.0 - clean) * float(g) for o, g in pairs])
 
@@ -46,29 +46,29 @@ def refine(clean: float, onehot: FloatArray, guess: FloatArray) -> FloatArray:
 def greedy_balanced(
     labels: Sequence[int], ids: Sequence[int], capacity: int, uniforms: Sequence[Sequence[float]]
 ) -> list[int]:
-    """GDumb's sampler: a class below `capacity / classes seen` may enter; the largest one pays."""
+    """GDumb: insert samples of classes below `capacity / classes seen`; evict from a largest class."""
     held: list[tuple[int, int]] = []  # (id, label) of each slot
     seen: set[int] = set()
     slots = []
-    for label, row_id, (_, tie, victim) in zip(labels, ids, uniforms, strict=True):
+    for label, sample_id, (_, tie, victim) in zip(labels, ids, uniforms, strict=True):
         seen.add(label)
         count = sum(stored == label for _, stored in held)
-        known = row_id in [stored_id for stored_id, _ in held]
+        known = sample_id in [stored_id for stored_id, _ in held]
         if known or not count * len(seen) < capacity:
             slots.append(-1)
             continue
         if len(held) < capacity:
             slot = len(held)
-            held.append((row_id, label))
+            held.append((sample_id, label))
         else:
             slot = slot_of_largest([stored for _, stored in held], tie, victim)
-            held[slot] = (row_id, label)
+            held[slot] = (sample_id, label)
         slots.append(slot)
     return slots
 
 
 def slot_of_largest(stored: Sequence[int], tie: float, victim: float) -> int:
-    """GDumb's eviction: one of the largest classes, ties by coin, then one slot of it."""
+    """GDumb: a random slot of one of the largest classes, with ties broken at random."""
     classes = sorted(set(stored))
     counts = [sum(label == c for label in stored) for c in classes]
     largest = [c for c, count in zip(classes, counts, strict=True) if count == max(counts)]
@@ -77,27 +77,27 @@ def slot_of_largest(stored: Sequence[int], tie: float, victim: float) -> int:
     return members[int(victim * len(members))]
 
 
-def keep_count(epoch: int, rate: float, batch: int, ramp: int = 10) -> int:
-    """Co-teaching's `ceil(R * B)`, `R = 1 - min(rate * e / ramp, rate)`, in exact decimals."""
+def kept_count(epoch: int, rate: float, batch: int, ramp: int = 10) -> int:
+    """Co-teaching: `ceil(R * B)` with `R = 1 - min(rate * epoch / ramp, rate)`, in exact fractions."""
     exact = Fraction(repr(float(rate)))
     remembered = 1 - min(exact * epoch / ramp, exact)
     return math.ceil(remembered * batch)
 
 
 def smallest(losses: Sequence[float], keep: int) -> list[int]:
-    """Positions of the `keep` smallest losses; of equal ones the earlier."""
+    """Indices of the `keep` smallest losses; ties in order."""
     return sorted(range(len(losses)), key=lambda i: losses[i])[:keep]
 
 
 def coteaching_loss(l1: Sequence[float], l2: Sequence[float], keep: int) -> tuple[float, float]:
-    """Co-teaching: each net is trained on what its peer finds easy; the mean loss of either."""
+    """Co-teaching: the mean loss of each net on the samples with the smallest loss of the other."""
     first = sum(float(l1[i]) for i in smallest(l2, keep)) / keep
     second = sum(float(l2[i]) for i in smallest(l1, keep)) / keep
     return first, second
 
 
 def minmax(losses: Sequence[float]) -> FloatArray:
-    """Losses of the memory to [0, 1], as DivideMix divides them; all equal is all zero."""
+    """Losses scaled to [0, 1]; 0 if all are equal."""
     low, high = float(min(losses)), float(max(losses))
     if low == high:
         return np.zeros(len(losses))
@@ -107,7 +107,7 @@ def minmax(losses: Sequence[float]) -> FloatArray:
 def two_component_posterior(
     losses: Sequence[float], means: Sequence[float], variances: Sequence[float], weights: Sequence[float]
 ) -> FloatArray:
-    """The paper's u(x): Bayes' rule for the Gaussian with the smaller mean, whichever comes first."""
+    """u(x) of the paper: the posterior of the Gaussian with the smaller mean."""
     low = 0 if means[0] <= means[1] else 1
     posterior = []
     for loss in losses:
@@ -124,61 +124,61 @@ def two_component_posterior(
 def mixup(
     x: FloatArray, target: FloatArray, lam: Sequence[float], permutation: Sequence[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """MixMatch's MixUp: each row keeps the larger share and takes the rest from its partner."""
+    """MixUp of MixMatch: each sample has the larger weight, and its partner the smaller one."""
     x, target = x.astype(np.float64), target.astype(np.float64)
     mixed_x, mixed_target = np.zeros(x.shape), np.zeros(target.shape)
     for i in range(len(x)):
-        share = max(float(lam[i]), 1.0 - float(lam[i]))
-        mixed_x[i] = share * x[i] + (1.0 - share) * x[permutation[i]]
-        mixed_target[i] = share * target[i] + (1.0 - share) * target[permutation[i]]
+        weight = max(float(lam[i]), 1.0 - float(lam[i]))
+        mixed_x[i] = weight * x[i] + (1.0 - weight) * x[permutation[i]]
+        mixed_target[i] = weight * target[i] + (1.0 - weight) * target[permutation[i]]
     return mixed_x, mixed_target
 
 
 def soft_cross_entropy(logits: FloatArray, target: FloatArray) -> float:
-    """MixMatch's supervised term: `-sum target * log softmax`, mean over rows; 0 for none."""
+    """Supervised term of MixMatch: `-sum target * log softmax`, mean over samples; 0 for none."""
     if len(logits) == 0:
         return 0.0
     total = 0.0
-    for row, wanted in zip(logits.tolist(), target.tolist(), strict=True):
-        top = max(row)
-        log_sum = top + math.log(sum(math.exp(logit - top) for logit in row))
-        total += sum(t * (log_sum - logit) for logit, t in zip(row, wanted, strict=True))
+    for sample, label in zip(logits.tolist(), target.tolist(), strict=True):
+        top = max(sample)
+        log_sum = top + math.log(sum(math.exp(logit - top) for logit in sample))
+        total += sum(t * (log_sum - logit) for logit, t in zip(sample, label, strict=True))
     return total / len(logits)
 
 
 def squared_error(probabilities: FloatArray, target: FloatArray) -> float:
-    """MixMatch's unsupervised term: squared distance, mean over rows and classes; 0 for no rows."""
+    """Unsupervised term of MixMatch: the mean squared error over samples and classes; 0 for none."""
     if len(probabilities) == 0:
         return 0.0
     total = 0.0
-    for row, wanted in zip(probabilities.tolist(), target.tolist(), strict=True):
-        total += sum((p - t) ** 2 for p, t in zip(row, wanted, strict=True)) / len(row)
+    for sample, label in zip(probabilities.tolist(), target.tolist(), strict=True):
+        total += sum((p - t) ** 2 for p, t in zip(sample, label, strict=True)) / len(sample)
     return total / len(probabilities)
 
 
 def mean_guess(nets: Sequence[Net], views: Sequence[FloatArray]) -> FloatArray:
-    """The paper, Eq. for y-hat: mean probabilities over the views of one image, under each net."""
-    answers = [softmax(net(view)) for net in nets for view in views]
-    return sum(answers[1:], start=answers[0]) / len(answers)
+    """Mean probabilities over the views of one image and all nets."""
+    predictions = [softmax(net(view)) for net in nets for view in views]
+    return sum(predictions[1:], start=predictions[0]) / len(predictions)
 
 
 def own_views(views: FloatArray, i: int) -> list[FloatArray]:
-    """All views of image `i`, from `(V, n, ...)`."""
+    """All views of image `i`, from views `(V, n, ...)`."""
     return [views[v, i].astype(np.float64) for v in range(len(views))]
 
 
 def mixed_terms(
     net: Net,
-    rows: Sequence[FloatArray],
+    inputs: Sequence[FloatArray],
     targets: Sequence[FloatArray],
     supervised: int,
     lam: Sequence[float],
     permutation: Sequence[int],
 ) -> tuple[float, float, FloatArray]:
-    """MixMatch after MixUp: cross-entropy of the first rows, squared error of the rest, predictions."""
-    x, target = mixup(np.array(rows), np.array(targets), lam, permutation)
-    logits = np.array([net(row) for row in x])
-    probabilities = np.array([softmax(row) for row in logits])
+    """After MixUp: cross-entropy of the supervised samples, squared error of the others, predictions."""
+    x, target = mixup(np.array(inputs), np.array(targets), lam, permutation)
+    logits = np.array([net(sample) for sample in x])
+    probabilities = np.array([softmax(sample) for sample in logits])
     labelled = soft_cross_entropy(logits[:supervised], target[:supervised])
     unlabelled = squared_error(probabilities[supervised:], target[supervised:])
     return labelled, unlabelled, probabilities
@@ -186,33 +186,33 @@ def mixed_terms(
 
 def mixmatch_loss(
     net: Net,
-    pure_x: FloatArray,
-    pure_onehot: FloatArray,
-    unsure_views: FloatArray,
-    unsure_onehot: FloatArray,
-    unsure_clean: Sequence[float],
+    trusted_x: FloatArray,
+    trusted_onehot: FloatArray,
+    untrusted_views: FloatArray,
+    untrusted_onehot: FloatArray,
+    untrusted_clean: Sequence[float],
     temperature: float,
     lam: Sequence[float],
     permutation: Sequence[int],
     weight: float,
 ) -> float:
-    """The paper's consolidation, L_s + lambda_u * L_u: pure rows, then each view of all unsure rows."""
+    """The paper's consolidation, L_s + lambda_u * L_u: trusted samples, then each view of the others."""
     pseudo = []
-    for i in range(len(unsure_onehot)):
-        guess = sharpen(mean_guess([net], own_views(unsure_views, i)), temperature)
-        pseudo.append(refine(float(unsure_clean[i]), unsure_onehot[i], guess))
-    rows, targets = list(pure_x), list(pure_onehot)
-    for view in unsure_views:
-        rows += list(view)
+    for i in range(len(untrusted_onehot)):
+        guess = sharpen(mean_guess([net], own_views(untrusted_views, i)), temperature)
+        pseudo.append(refine(float(untrusted_clean[i]), untrusted_onehot[i], guess))
+    inputs, targets = list(trusted_x), list(trusted_onehot)
+    for view in untrusted_views:
+        inputs += list(view)
         targets += pseudo
-    if not rows:
+    if not inputs:
         return 0.0
-    supervised, unsupervised, _ = mixed_terms(net, rows, targets, len(pure_x), lam, permutation)
+    supervised, unsupervised, _ = mixed_terms(net, inputs, targets, len(trusted_x), lam, permutation)
     return supervised + weight * unsupervised
 
 
 def uniform_penalty(mean: Sequence[float], seen: Sequence[bool]) -> float:
-    """DivideMix's penalty: KL(uniform over the seen classes || mean prediction), not renormalised."""
+    """Penalty of DivideMix: KL(uniform over the seen classes || mean prediction), not renormalised."""
     prior = 1.0 / sum(bool(s) for s in seen)
     return sum(prior * math.log(prior / float(m)) for m, s in zip(mean, seen, strict=True) if s)
 
@@ -230,7 +230,7 @@ def dividemix_loss(
     weight: float,
     seen: Sequence[bool],
 ) -> float:
-    """DivideMix for one net: labels refined by it alone, guesses by both, one mixing share."""
+    """DivideMix for one net: it refines labels alone, both nets guess labels, one MixUp weight."""
     refined, guessed = [], []
     for i in range(len(labelled_onehot)):
         own = mean_guess([net], own_views(labelled_views, i))
@@ -238,52 +238,52 @@ def dividemix_loss(
     for i in range(unlabelled_views.shape[1]):
         both = mean_guess([net, peer], own_views(unlabelled_views, i))
         guessed.append(sharpen(both, temperature))
-    rows: list[FloatArray] = []
+    inputs: list[FloatArray] = []
     targets: list[FloatArray] = []
-    for views, wanted in ((labelled_views, refined), (unlabelled_views, guessed)):
+    for views, labels in ((labelled_views, refined), (unlabelled_views, guessed)):
         for view in views:
-            rows += list(view)
-            targets += wanted
-    if not rows:
+            inputs += list(view)
+            targets += labels
+    if not inputs:
         return 0.0
     supervised = len(labelled_views) * len(refined)
     labelled, unlabelled, probabilities = mixed_terms(
-        net, rows, targets, supervised, [lam] * len(rows), permutation
+        net, inputs, targets, supervised, [lam] * len(inputs), permutation
     )
-    mean = [sum(float(row[c]) for row in probabilities) / len(rows) for c in range(len(seen))]
+    mean = [sum(float(p[c]) for p in probabilities) / len(inputs) for c in range(len(seen))]
     return labelled + weight * unlabelled + uniform_penalty(mean, seen)
 
 
-def steps_of_groups(groups: Sequence[Sequence[int]], size: int) -> list[list[int]]:
-    """Rows of each step: no group beyond `size`, parts of a group as equal as can be, longer ones first.
+def batches_of_groups(groups: Sequence[Sequence[int]], size: int) -> list[list[int]]:
+    """Batches with at most `size` samples of each group, as equal as possible, larger ones first.
 
-    The first group begins again until each step has one of its rows.
+    The first group is repeated until each batch has one of its samples.
     """
     steps = 1
-    while any(len(rows) > steps * size for rows in groups):
+    while any(len(group) > steps * size for group in groups):
         steps += 1
     labelled = list(groups[0])
     while len(labelled) < steps:
         labelled.append(labelled[len(labelled) - len(groups[0])])
     batches: list[list[int]] = [[] for _ in range(steps)]
-    for rows in (labelled, *groups[1:]):
-        waiting = list(rows)
+    for group in (labelled, *groups[1:]):
+        rest = list(group)
         for step in range(steps):
-            count = len(rows) // steps + (step < len(rows) % steps)
-            batches[step] += waiting[:count]
-            waiting = waiting[count:]
+            count = len(group) // steps + (step < len(group) % steps)
+            batches[step] += rest[:count]
+            rest = rest[count:]
     return batches
 
 
 def unlabelled_weight(epoch: int, warmup: int, top: float = 25.0, ramp: int = 16) -> float:
-    """DivideMix's lambda_u: nothing until the warm-up ends, then linear to `top` in `ramp` epochs."""
+    """lambda_u of DivideMix: 0 until the warm-up ends, then linear to `top` in `ramp` epochs."""
     return top * min(max((epoch - warmup) / ramp, 0.0), 1.0)
 
 
 def cutmix_box(
     height: int, width: int, lam: float, centre_row_uniform: float, centre_column_uniform: float
 ) -> tuple[int, int, int, int]:
-    """CutMix: sides of share `sqrt(1 - lam)`, clipped at the border; bottom and right are exclusive."""
+    """CutMix: sides of relative length `sqrt(1 - lam)`, clipped at the border, ends exclusive."""
     edges = []
     for size, u in ((height, centre_row_uniform), (width, centre_column_uniform)):
         half = int(size * math.sqrt(1.0 - lam)) // 2
@@ -292,8 +292,8 @@ def cutmix_box(
     return edges[0], edges[1], edges[2], edges[3]
 
 
-def cutmix_share(box: tuple[int, int, int, int], height: int, width: int) -> float:
-    """CutMix: the share of pixels outside the clipped box, counted one by one."""
+def cutmix_own_fraction(box: tuple[int, int, int, int], height: int, width: int) -> float:
+    """CutMix: the fraction of pixels outside the clipped box."""
     top, bottom, left, right = box
     unchanged = 0
     for row in range(height):

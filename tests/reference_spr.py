@@ -1,4 +1,4 @@
-"""Self-purified replay as it is told, one number at a time: the twin of what is fast in the package."""
+"""Reference implementation of self-purified replay: slow and simple, one number at a time."""
 
 import math
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ Array = NDArray[np.float64]
 
 
 def nt_xent(z: Array, temperature: float) -> float:
-    """Rows i and i + n are two views of image i."""
+    """NT-Xent, where features i and i + n are two views of image i."""
     count = len(z)
-    unit = [row / math.sqrt(float(row @ row)) for row in z]
+    unit = [feature / math.sqrt(float(feature @ feature)) for feature in z]
     total = 0.0
     for i in range(count):
         partner = (i + count // 2) % count
@@ -22,12 +22,12 @@ def nt_xent(z: Array, temperature: float) -> float:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Linear between the two nearest values."""
+    """Linear interpolation between the two nearest values."""
     ordered = sorted(values)
-    at = percent / 100 * (len(ordered) - 1)
-    below = math.floor(at)
+    position = percent / 100 * (len(ordered) - 1)
+    below = math.floor(position)
     above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (at - below) * (ordered[above] - ordered[below])
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
 
 
 def log_beta_density(x: float, a: float, b: float) -> float:
@@ -38,23 +38,23 @@ def log_beta_density(x: float, a: float, b: float) -> float:
 Component = tuple[float, float, float]  # weight, alpha, beta
 
 
-def em(x: Sequence[float], rounds: int = 10) -> list[Component]:
-    """Expectation and maximisation by weighted moments; the low component first."""
+def em(x: Sequence[float], iterations: int = 10) -> list[Component]:
+    """Expectation-maximisation by weighted moments; the low component first."""
     components = [(0.5, 1.0, 2.0), (0.5, 2.0, 1.0)]
-    for _ in range(rounds):
-        parts: list[list[float]] = [[], []]
+    for _ in range(iterations):
+        responsibilities: list[list[float]] = [[], []]
         for value in x:
             joint = [math.log(w) + log_beta_density(value, a, b) for w, a, b in components]
             joint = [math.exp(j - max(joint)) for j in joint]
             for k in range(2):
-                parts[k].append(max(joint[k] / sum(joint), 1e-12))
-        everything, components = sum(map(sum, parts)), []
-        for part in parts:
+                responsibilities[k].append(max(joint[k] / sum(joint), 1e-12))
+        whole, components = sum(map(sum, responsibilities)), []
+        for part in responsibilities:
             total = sum(part)
-            mean = sum(p * value for p, value in zip(part, x, strict=True)) / total
-            spread = sum(p * (value - mean) ** 2 for p, value in zip(part, x, strict=True)) / total
-            a = mean * (mean * (1 - mean) / max(spread, 1e-6) - 1)
-            components.append((total / everything, a, a * (1 - mean) / mean))
+            mean = sum(r * value for r, value in zip(part, x, strict=True)) / total
+            variance = sum(r * (value - mean) ** 2 for r, value in zip(part, x, strict=True)) / total
+            a = mean * (mean * (1 - mean) / max(variance, 1e-6) - 1)
+            components.append((total / whole, a, a * (1 - mean) / mean))
     return components
 
 
@@ -70,7 +70,7 @@ def high_posterior(values: Sequence[float]) -> list[float]:
 
 
 def posterior_table(components: Sequence[Component]) -> list[float]:
-    """Of the second component: flat from its maximum on, and up to a minimum that is not at the left."""
+    """Posterior of the second component, constant above its maximum and below an inner minimum."""
     (v, a, b), (w, c, d) = components
     table = []
     for k in range(100):
@@ -83,7 +83,7 @@ def posterior_table(components: Sequence[Component]) -> list[float]:
 
 
 def graph(z: Array, uniform: Array) -> Array:
-    """Edges between features; what the lower triangle says counts in both directions."""
+    """Edges between features, from the lower triangle of the random numbers."""
     count = len(z)
     edges = np.ones((count, count))
     for i in range(count):
@@ -98,13 +98,13 @@ def leading_eigenvector(edges: Array) -> Array:
 
 
 def clean_probability(z: Array, y: Sequence[int], uniforms: dict[int, Array]) -> list[float]:
-    """`uniforms` has five matrices for each label with ten rows or more."""
+    """`uniforms` has five matrices for each label with at least ten samples."""
     clean = [0.5] * len(y)
     for label, draws in uniforms.items():
-        rows = [i for i, other in enumerate(y) if other == label]
-        each = [high_posterior(leading_eigenvector(graph(z[rows], u)).tolist()) for u in draws]
-        for place, row in enumerate(rows):
-            clean[row] = sum(posterior[place] for posterior in each) / len(each)
+        index = [i for i, other in enumerate(y) if other == label]
+        each = [high_posterior(leading_eigenvector(graph(z[index], u)).tolist()) for u in draws]
+        for position, i in enumerate(index):
+            clean[i] = sum(posterior[position] for posterior in each) / len(each)
     return clean
 
 
@@ -112,14 +112,14 @@ def partitioned(
     y: Sequence[int], ids: Sequence[int], clean: Sequence[float], capacity: int,
     uniforms: Sequence[Sequence[float]],
 ) -> list[int]:  # fmt: skip
-    """The slot of each candidate, -1 for those that stay out."""
+    """The slot of each candidate, -1 for those that are discarded."""
     stored: dict[int, tuple[int, int, float]] = {}  # slot -> label, id, clean probability
     offered: dict[int, int] = {}
     slots = []
-    for label, row, p, (accept, group) in zip(y, ids, clean, uniforms, strict=True):
+    for label, sample, p, (accept, group) in zip(y, ids, clean, uniforms, strict=True):
         offered[label] = offered.get(label, 0) + 1
         part = capacity / len(offered)
-        if row in [other for _, other, _ in stored.values()]:
+        if sample in [other for _, other, _ in stored.values()]:
             slots.append(-1)
             continue
         if len(stored) < capacity:
@@ -129,7 +129,7 @@ def partitioned(
         else:
             slots.append(-1)
             continue
-        stored[slot] = (label, row, p)
+        stored[slot] = (label, sample, p)
         slots.append(slot)
     return slots
 

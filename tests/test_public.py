@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,12 @@ import remnant
 
 
 @pytest.mark.parametrize("name", dir(remnant))
-def test_every_public_name_is_there(name: str) -> None:
+def test_every_public_name_can_be_imported(name: str) -> None:
     assert getattr(remnant, name) is not None
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert remnant.__version__ == version("remnant")
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -19,12 +24,21 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         remnant.learn  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [("Memory", "Buffer"), ("Method", "Replay"), ("View", "ImageTransform")]
+)
+def test_an_old_name_is_an_attribute_error_with_the_new_name(old: str, new: str) -> None:
+    with pytest.raises(AttributeError, match=rf"remnant\.{old} has been renamed: use remnant\.{new}"):
+        getattr(remnant, old)
+    assert old not in dir(remnant)
+
+
 def test_importing_the_package_does_not_import_torch() -> None:
     code = "import sys, remnant; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_run_takes_three_lines_of_python(tmp_path: Path) -> None:
-    config = remnant.resolve(TINY | {"method": "er"})
-    folder = remnant.run(config, remnant.Options(out=tmp_path))
+def test_a_run_takes_two_lines_of_python(tmp_path: Path) -> None:
+    folder = remnant.run(remnant.resolve(TINY | {"method": "er"}), out=tmp_path)
     assert json.loads((folder / "result.json").read_text())["method"] == "er"
+    assert remnant.run("digits", out=tmp_path, **(TINY | {"method": "er"})) == folder

@@ -1,4 +1,4 @@
-"""python -m remnant."""
+"""Entry point of `python -m remnant`."""
 
 from remnant.cli import main
 

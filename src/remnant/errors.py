@@ -1,32 +1,32 @@
-"""Mistakes a user can mend. The command line prints them without a traceback."""
+"""Errors that a user can fix. The command line prints them without a traceback."""
 
 import difflib
 from collections.abc import Iterable, Mapping
 
 
 class RemnantError(Exception):
-    """Says what was expected, what was found, and what to do next."""
+    """An error whose message states what was expected, what was found, and what to do next."""
 
 
 class Interrupted(RemnantError):
-    """A run was asked to stop and has saved its state."""
+    """A run was stopped by a signal and has saved its state."""
 
 
 class Diverged(RemnantError):
-    """Training has left the finite numbers."""
+    """Training produced NaN or infinity."""
 
 
 def unmet(expected: Mapping[str, object]) -> list[str]:
-    """Return what is expected and not so.
+    """Return the expectations that do not hold.
 
-    >>> unmet({"a name": True, "two rows": False})
-    ['two rows']
+    >>> unmet({"a name": True, "two samples": False})
+    ['two samples']
     """
-    return [what for what, is_so in expected.items() if not is_so]
+    return [what for what, holds in expected.items() if not holds]
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return `; did you mean 'x'?` for the closest of `names`, or a full stop if none is close.
+    """Return `; did you mean 'x'?` for the most similar of `names`, or a full stop if none is similar.
 
     >>> nearest("er-acee", ["er", "er-ace", "aer"])
     "; did you mean 'er-ace'?"

@@ -1,7 +1,7 @@
-"""Random streams with names, all derived from one seed.
+"""Named random generators, all derived from one seed.
 
-What one part draws never shifts what another part sees: a method that augments more does not get other
-noise. The streams that run through training can be saved and restored.
+Draws in one part of a run never affect another part: the noise, for example, is the same for all methods.
+The generators used in training can be saved and restored.
 """
 
 import hashlib
@@ -13,41 +13,42 @@ from torch import Tensor
 
 
 def derive(seed: int, name: str) -> int:
-    """Return the seed of the stream called `name`."""
+    """Return the seed of the generator called `name`."""
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
 
 
 def numpy_generator(seed: int, name: str) -> np.random.Generator:
-    """Return the named stream for numpy: data, noise, class order."""
+    """Return the named NumPy generator, for data, noise and class order."""
     return np.random.default_rng(derive(seed, name))
 
 
 def torch_generator(seed: int, name: str) -> torch.Generator:
-    """Return the named stream for torch."""
+    """Return the named torch generator."""
     return torch.Generator().manual_seed(derive(seed, name))
 
 
 @dataclass(frozen=True, eq=False)
 class Generators:
-    """The random streams that training consumes."""
+    """The random generators that training uses."""
 
-    order: torch.Generator  # of the rows within an epoch
-    augment: torch.Generator  # crops and flips
-    memory: torch.Generator  # which rows are replayed, who enters, who leaves
-    consolidate: torch.Generator  # order, crops and mixing where the memory alone is learned from
+    order: torch.Generator  # order of the samples within an epoch
+    augment: torch.Generator  # augmentation of the stream and of replayed samples
+    buffer: torch.Generator  # replay, insertion, replacement
+    consolidate: torch.Generator  # order, augmentation and mixing in training on the buffer alone
 
     @classmethod
     def from_seed(cls, seed: int) -> "Generators":
-        """Derive all of them from one seed."""
+        """Derive all generators from one seed."""
+        # These names determine all random numbers of a run: renaming one changes all results.
         names = ("order", "augment", "memory", "consolidate")
         return cls(*(torch_generator(seed, name) for name in names))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the position of each stream."""
+        """Return the state of each generator."""
         return {name: rng.get_state() for name, rng in vars(self).items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from these positions."""
+        """Restore a saved state."""
         for name, rng in vars(self).items():
             rng.set_state(state[name])

@@ -1,13 +1,11 @@
-"""Tasks that arrive one after another. True labels stop here.
+"""The stream of tasks, split from a dataset by class. Learners never get true labels.
 
-A `Task` is all that a learner is given: inputs, observed labels, row numbers. What is true, and what is
-tested on, stays in the `Stream`, for the metrics. N training rows, C classes, numbered in order of
-arrival.
+A learner receives a `Task`: inputs, observed labels and ids. True labels and test splits stay in the
+`Stream` and are used by the metrics only. N training samples; C classes, numbered in order of arrival.
 """
 
 import hashlib
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,68 +13,68 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from remnant.data.source import UNKNOWN, Dataset, Labels, Source, Spec
+from remnant.data.dataset import UNKNOWN, Dataset, Labels, Source, Spec
 from remnant.errors import RemnantError
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows of the stream or of the memory."""
+    """Samples of the stream or of a buffer."""
 
-    x: Tensor  # (B, *shape) raw
-    y: Tensor  # (B,) observed label
-    id: Tensor  # (B,) row number in the training set
+    x: Tensor  # (B, *shape) raw inputs
+    y: Tensor  # (B,) observed labels
+    id: Tensor  # (B,) positions in the training set
 
     def __len__(self) -> int:
         return len(self.y)
 
-    def __getitem__(self, rows: Tensor) -> "Batch":
-        return Batch(self.x[rows], self.y[rows], self.id[rows])
+    def __getitem__(self, index: Tensor) -> "Batch":
+        return Batch(self.x[index], self.y[index], self.id[index])
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The rows whose observed label belongs to the classes of this task."""
+    """The samples whose observed label is one of the classes of this task."""
 
     number: int
     classes: tuple[int, ...]
-    id: Tensor  # (n,) row numbers in the training set
+    id: Tensor  # (n,) positions in the training set
     y: Tensor  # (n,) observed labels
     source: Source
 
     def __len__(self) -> int:
         return len(self.id)
 
-    def take(self, rows: Tensor) -> Batch:
-        """Return these rows of the task."""
-        return Batch(self.source.take(self.id[rows]), self.y[rows], self.id[rows])
+    def take(self, index: Tensor) -> Batch:
+        """Return the samples at these positions of the task."""
+        return Batch(self.source.take(self.id[index]), self.y[index], self.id[index])
 
 
 @dataclass(frozen=True, eq=False)
-class Test:
-    """What a task is tested on."""
+class TestSplit:
+    """The samples on which the accuracy of a task is measured."""
 
     classes: tuple[int, ...]
-    id: Tensor
-    y: Tensor
+    id: Tensor  # (n,) positions in the source
+    y: Tensor  # (n,) true labels, or observed labels of a validation split
     source: Source
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """The tasks for the learner; the truth and the tests for the metrics."""
+    """Tasks for the learner, with true labels and test splits for the metrics."""
 
-    spec: Spec  # classes named in order of arrival
+    spec: Spec  # its class names are in the order of arrival
     tasks: tuple[Task, ...]
-    tests: tuple[Test, ...]
-    truth: Tensor  # (N,) true labels of all training rows; UNKNOWN, which is no class, equals none
-    observed: Tensor  # (N,)
-    index: Tensor  # (N,) position in the published data set
-    fingerprint: str  # of all inputs and labels
-    skipped: Mapping[str, str] = field(default_factory=dict)  # file that could not be read -> why
+    tests: tuple[TestSplit, ...]
+    truth: Tensor  # (N,) true labels of all training samples; UNKNOWN is not equal to any class
+    observed: Tensor  # (N,) observed labels
+    index: Tensor  # (N,) positions in the published dataset
+    fingerprint: str  # digest of all inputs and labels
+    skipped: Mapping[str, str] = field(default_factory=dict)  # file that could not be read -> reason
 
     def joint(self) -> "Stream":
-        """Return the same rows as a single task: the upper bound of the tables."""
+        """Return the same samples as a single task, for joint training."""
         together = replace(
             self.tasks[0],
             classes=tuple(range(len(self.spec.classes))),
@@ -86,20 +84,8 @@ class Stream:
         return replace(self, tasks=(together,))
 
 
-def even_batches(order: Tensor, size: int) -> tuple[Tensor, ...]:
-    """Split rows into the fewest batches of at most `size`, as equal in length as can be.
-
-    A last batch of two or three rows would take a full step, and a full part in the statistics of
-    BatchNorm, on almost no evidence.
-
-    >>> [len(rows) for rows in even_batches(torch.arange(67), 32)]
-    [23, 22, 22]
-    """
-    return order.tensor_split(math.ceil(len(order) / size))
-
-
 def class_order(kind: str | Sequence[int], spec: Spec, rng: np.random.Generator) -> list[int]:
-    """Return the order in which classes arrive: native, superclass, random, or as given."""
+    """Return the order in which classes arrive: native, superclass, random, or a given list."""
     classes = list(range(len(spec.classes)))
     if kind == "native":
         return classes
@@ -108,14 +94,12 @@ def class_order(kind: str | Sequence[int], spec: Spec, rng: np.random.Generator)
     if kind == "superclass":
         if not spec.superclass:
             raise RemnantError(
-                f"the order 'superclass' needs superclasses, which {spec.name} has not. "
+                f"the class order 'superclass' needs superclasses, but {spec.name} has none. "
                 "Use 'native', 'random' or a list of class numbers."
             )
         return sorted(classes, key=lambda c: (spec.superclass[c], c))
     if isinstance(kind, str):
-        raise RemnantError(
-            f"expected native, superclass, random or a list of class numbers, got {kind!r}."
-        )
+        raise RemnantError(f"expected native, superclass, random or a list of class numbers, got {kind!r}.")
     order = [int(c) for c in kind]
     if sorted(order) != classes:
         raise RemnantError(f"expected each of the classes 0 to {len(classes) - 1} once, got {order}.")
@@ -123,22 +107,22 @@ def class_order(kind: str | Sequence[int], spec: Spec, rng: np.random.Generator)
 
 
 def split_evenly(classes: int, tasks: int) -> list[int]:
-    """Return the number of classes of each task.
+    """Return the number of classes in each task.
 
     >>> split_evenly(10, 5)
     [2, 2, 2, 2, 2]
     """
     if tasks < 1 or classes % tasks:
         raise RemnantError(
-            f"{classes} classes cannot be split evenly into {tasks} tasks. Say how many classes each "
-            f"task has: --set split={_example_split(classes, tasks)}"
+            f"{classes} classes cannot be split evenly into {tasks} tasks. Give the number of "
+            f"classes of each task: --set split={_example_split(classes, tasks)}"
         )
     return [classes // tasks] * tasks
 
 
 def _example_split(classes: int, tasks: int) -> str:
-    small, more = divmod(classes, max(1, tasks))
-    sizes = [small] * (max(1, tasks) - more) + [small + 1] * more
+    size, larger = divmod(classes, max(1, tasks))
+    sizes = [size] * (max(1, tasks) - larger) + [size + 1] * larger
     return "[" + ",".join(map(str, sizes)) + "]"
 
 
@@ -150,33 +134,28 @@ def make_stream(
     validation: float,
     rng: np.random.Generator,
 ) -> Stream:
-    """Split training rows by observed label and test rows by true label into tasks.
+    """Split training samples by observed label and test samples by true label into tasks.
 
-    With `validation` > 0 that share of each observed class is held out of training and tested on, by
-    its observed label, in place of the test set: for choosing settings without ever looking at it.
+    If `validation` > 0, this fraction of each observed class is held out of training. The held-out
+    samples, with their observed labels, replace the test split for choosing hyperparameters.
     """
-    _refuse_unlabelled(observed, data.spec)
-    arrival = np.empty(len(order), dtype=np.int64)
-    arrival[list(order)] = np.arange(len(order))
-    y, test_y = torch.from_numpy(arrival[observed]), torch.from_numpy(arrival[data.test_y])
-    truth, is_known = data.y.copy(), data.y != UNKNOWN
-    truth[is_known] = arrival[data.y[is_known]]
-    edges = np.cumsum([0, *sizes])
-    groups = [tuple(range(a, b)) for a, b in itertools.pairwise(edges)]
-    held_out = _held_out(y, validation, rng)
+    _check_labels(observed, data.spec)
+    arrival = np.argsort(order)  # class -> its position in the order of arrival
+    truth = np.where(data.y == UNKNOWN, UNKNOWN, arrival[data.y])
+    y = torch.from_numpy(arrival[observed])
+    is_held_out = _held_out(y, validation, rng)
+    test, test_y, is_tested = data.test, torch.from_numpy(arrival[data.test_y]), torch.tensor(True)
+    if validation:
+        test, test_y, is_tested = data.train, y, is_held_out
     tasks, tests = [], []
-    for number, classes in enumerate(groups):
-        inside = torch.isin(y, torch.tensor(classes))
-        rows = torch.nonzero(inside & ~held_out).flatten()
-        tasks.append(Task(number, classes, rows, y[rows], data.train))
-        _refuse_empty(tasks[-1], data.spec, order)
-        if validation:
-            rows = torch.nonzero(inside & held_out).flatten()
-            tests.append(Test(classes, rows, y[rows], data.train))
-        else:
-            rows = torch.nonzero(torch.isin(test_y, torch.tensor(classes))).flatten()
-            tests.append(Test(classes, rows, test_y[rows], data.test))
-        _refuse_untested(tests[-1], number, validation)
+    for number, (start, end) in enumerate(itertools.pairwise(np.cumsum([0, *sizes]))):
+        classes, group = tuple(range(start, end)), torch.arange(start, end)
+        index = torch.nonzero(torch.isin(y, group) & ~is_held_out).flatten()
+        tasks.append(Task(number, classes, index, y[index], data.train))
+        _check_task(tasks[-1], data.spec, order)
+        index = torch.nonzero(torch.isin(test_y, group) & is_tested).flatten()
+        tests.append(TestSplit(classes, index, test_y[index], test))
+        _check_test_split(tests[-1], number, validation)
     return Stream(
         spec=replace(data.spec, classes=tuple(data.spec.classes[c] for c in order)),
         tasks=tuple(tasks),
@@ -189,42 +168,42 @@ def make_stream(
     )
 
 
-def _refuse_unlabelled(observed: Labels, spec: Spec) -> None:
+def _check_labels(observed: Labels, spec: Spec) -> None:
     if (observed == UNKNOWN).any():
         raise RemnantError(
-            f"expected an observed label for each row of {spec.name}, found rows without one: their "
-            "true class is not known. Observe the labels that the data came with: the noise `given`."
+            f"expected an observed label for each sample of {spec.name}, got samples without one, because "
+            "their true class is unknown. Use the labels provided with the dataset: noise=given."
         )
 
 
-def _held_out(y: Tensor, share: float, rng: np.random.Generator) -> Tensor:
-    chosen = torch.zeros(len(y), dtype=torch.bool)
-    for label in y.unique().tolist() if share else []:
-        rows = rng.permutation(torch.nonzero(y == label).flatten().numpy())
-        chosen[torch.from_numpy(rows[: round(share * len(rows))])] = True
-    return chosen
+def _held_out(y: Tensor, fraction: float, rng: np.random.Generator) -> Tensor:
+    is_chosen = torch.zeros(len(y), dtype=torch.bool)
+    for label in y.unique().tolist() if fraction else []:
+        index = rng.permutation(torch.nonzero(y == label).flatten().numpy())
+        is_chosen[torch.from_numpy(index[: round(fraction * len(index))])] = True
+    return is_chosen
 
 
-def _refuse_empty(task: Task, spec: Spec, order: Sequence[int]) -> None:
+def _check_task(task: Task, spec: Spec, order: Sequence[int]) -> None:
     if len(task) < 2:
         names = ", ".join(spec.classes[order[c]] for c in task.classes)
         raise RemnantError(
-            f"task {task.number} ({names}) has {len(task)} training rows, at least 2 are needed. "
-            "Take more rows per class, another class order, or larger tasks."
+            f"task {task.number} ({names}): expected at least 2 training samples, got {len(task)}. "
+            "Use more samples per class, another class order, or larger tasks."
         )
 
 
-def _refuse_untested(test: Test, number: int, validation: float) -> None:
+def _check_test_split(test: TestSplit, number: int, validation: float) -> None:
     if not len(test.id):
-        cure = "Hold out a larger share." if validation else "Take another class order or larger tasks."
-        raise RemnantError(f"task {number} has no row to be tested on, at least 1 is needed. {cure}")
+        advice = "Hold out a larger fraction." if validation else "Use another class order or larger tasks."
+        raise RemnantError(f"task {number}: expected at least 1 test sample, got none. {advice}")
 
 
 def _fingerprint(data: Dataset, observed: Tensor, chunk: int = 128) -> str:
     digest = hashlib.sha256()
     for source in (data.train, data.test):
-        for rows in torch.arange(len(source)).split(chunk):
-            digest.update(source.take(rows).numpy().tobytes())
+        for index in torch.arange(len(source)).split(chunk):
+            digest.update(source.take(index).numpy().tobytes())
     for labels in (observed.numpy(), data.y, data.test_y, data.index):
         digest.update(labels.tobytes())
     return digest.hexdigest()

@@ -1,6 +1,4 @@
-"""The settings of a run: checked together, with all that is wrong in one error."""
+"""The settings of a run: recipes, their conversion to a config, and checks."""
 
-from remnant.config.model import Config
-from remnant.config.resolution import resolve
-
-__all__ = ["Config", "resolve"]
+from remnant.config.resolve import resolve as resolve
+from remnant.config.schema import Config as Config

@@ -1,7 +1,7 @@
-"""CIFAR-10 and CIFAR-100 from the published python files.
+"""CIFAR-10 and CIFAR-100 from the published Python files.
 
-The files are pickles. They are opened without running any of the code a pickle can name: the two
-numpy types they need are replaced by stand-ins that accept arrays of bytes and nothing else.
+The files are pickles. They are read without running any code that a pickle can refer to: the two numpy
+types they need are replaced by stand-ins that accept only arrays of bytes.
 """
 
 import io
@@ -13,18 +13,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from remnant.augment import View
-from remnant.data.files import Download, Place, Published, read, ready
-from remnant.data.source import Dataset, Labels, Spec, arrays
+from remnant.data.dataset import Dataset, Labels, Spec, arrays
+from remnant.data.files import DataFiles, Download, Place, prepare, read
 from remnant.errors import RemnantError
+from remnant.transforms.image import ImageTransform
 
 SHAPE = (3, 32, 32)
 
-TEN = (
+CLASSES_10 = (
     *("airplane", "automobile", "bird", "cat", "deer"),
     *("dog", "frog", "horse", "ship", "truck"),
 )
-# The fine classes are numbered in alphabetical order, the superclasses in this one.
+SIMILAR = {"truck": "automobile", "bird": "airplane", "deer": "horse", "cat": "dog", "dog": "cat"}
+# The fine classes are numbered in alphabetical order, the superclasses in this order.
 SUPERCLASSES: Mapping[str, tuple[str, ...]] = {
     "aquatic_mammals": ("beaver", "dolphin", "otter", "seal", "whale"),
     "fish": ("aquarium_fish", "flatfish", "ray", "shark", "trout"),
@@ -47,40 +48,25 @@ SUPERCLASSES: Mapping[str, tuple[str, ...]] = {
     "vehicles_1": ("bicycle", "bus", "motorcycle", "pickup_truck", "train"),
     "vehicles_2": ("lawn_mower", "rocket", "streetcar", "tank", "tractor"),
 }
-COARSE_OF = {
-    fine: coarse for coarse, fines in enumerate(SUPERCLASSES.values()) for fine in fines
-}  # fine name -> superclass number
-HUNDRED = tuple(sorted(COARSE_OF))
+# Name of a fine class -> number of its superclass.
+COARSE_OF = {fine: coarse for coarse, fines in enumerate(SUPERCLASSES.values()) for fine in fines}
+CLASSES_100 = tuple(sorted(COARSE_OF))
 
 CIFAR10 = Spec(
     name="cifar10",
     shape=SHAPE,
-    classes=TEN,
-    view=View(mean=(0.4914, 0.4822, 0.4465), std=(0.2470, 0.2435, 0.2615), pad=4, flip=True),
-    mistaken_for={
-        TEN.index(mistaken): TEN.index(taken_for)
-        for mistaken, taken_for in (
-            ("truck", "automobile"),
-            ("bird", "airplane"),
-            ("deer", "horse"),
-            ("cat", "dog"),
-            ("dog", "cat"),
-        )
-    },
+    classes=CLASSES_10,
+    transform=ImageTransform(mean=(0.4914, 0.4822, 0.4465), std=(0.2470, 0.2435, 0.2615), pad=4, flip=True),
+    confused_with={CLASSES_10.index(a): CLASSES_10.index(b) for a, b in SIMILAR.items()},
 )
 CIFAR100 = Spec(
     name="cifar100",
     shape=SHAPE,
-    classes=HUNDRED,
-    view=View(mean=(0.5071, 0.4867, 0.4408), std=(0.2675, 0.2565, 0.2761), pad=4, flip=True),
-    superclass=tuple(COARSE_OF[name] for name in HUNDRED),
+    classes=CLASSES_100,
+    transform=ImageTransform(mean=(0.5071, 0.4867, 0.4408), std=(0.2675, 0.2565, 0.2761), pad=4, flip=True),
+    superclass=tuple(COARSE_OF[name] for name in CLASSES_100),
 )
-CIFAR100_COARSE = Spec(
-    name="cifar100-coarse",
-    shape=SHAPE,
-    classes=tuple(SUPERCLASSES),
-    view=CIFAR100.view,
-)
+CIFAR100_COARSE = Spec("cifar100-coarse", SHAPE, tuple(SUPERCLASSES), CIFAR100.transform)
 
 MD5_10 = {
     "data_batch_1": "c99cafc152244af753f735de768cd75f",
@@ -91,7 +77,7 @@ MD5_10 = {
     "test_batch": "40351d587109b95175f43aff81a1287e",
     "batches.meta": "5ff9c542aee3614f3951f8cda6e48888",
 }
-CIFAR10_FILES = Published(
+CIFAR10_FILES = DataFiles(
     name="cifar10",
     md5=MD5_10,
     downloads=(
@@ -109,7 +95,7 @@ MD5_100 = {
     "test": "f0ef6b0ae62326f3e7ffdfab6717acfc",
     "meta": "7973b15100ade9c7d40fb424638fde48",
 }
-CIFAR100_FILES = Published(
+CIFAR100_FILES = DataFiles(
     name="cifar100",
     md5=MD5_100,
     downloads=(
@@ -124,57 +110,52 @@ CIFAR100_FILES = Published(
 )
 
 
-# What reading a pickle of the wrong form can raise.
-UNREADABLE = (
-    *(pickle.UnpicklingError, EOFError),
-    *(AttributeError, LookupError, TypeError, ValueError),
-)
+# Errors raised when a pickle with other content is read.
+PICKLE_ERRORS = (pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """The rows of one file."""
+class CifarFile:
+    """The samples of one file."""
 
     path: Path
     x: NDArray[np.uint8]  # (N, 3, 32, 32)
-    labels: Mapping[str, Labels]  # kind -> (N,): "labels", or "fine_labels" and "coarse_labels"
+    labels: Mapping[str, Labels]  # field -> (N,): "labels", or "fine_labels" and "coarse_labels"
 
 
-def load_cifar10(folder: Path | None, files: Published = CIFAR10_FILES) -> Dataset:
-    """Load CIFAR-10 from a data folder, or from the cache, which is filled if need be."""
-    place = ready(files, folder)
+def load_cifar10(folder: Path | None, files: DataFiles = CIFAR10_FILES) -> Dataset:
+    """Load CIFAR-10 from a data folder or, if it is None, from the cache, downloading missing files."""
+    place = prepare(files, folder)
     read(place, "batches.meta")
     names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
-    *train, test = (_batch(place, name, {"labels": len(TEN)}) for name in names)
-    x = np.concatenate([batch.x for batch in train])
-    y = np.concatenate([batch.labels["labels"] for batch in train])
+    *train, test = (_read_file(place, name, {"labels": len(CLASSES_10)}) for name in names)
+    x = np.concatenate([file.x for file in train])
+    y = np.concatenate([file.labels["labels"] for file in train])
     return arrays(CIFAR10, x, y, test.x, test.labels["labels"])
 
 
-def load_cifar100(
-    folder: Path | None, coarse: bool = False, files: Published = CIFAR100_FILES
-) -> Dataset:
-    """Load CIFAR-100 with its 100 fine labels, or with its 20 superclasses as the labels."""
-    place = ready(files, folder)
+def load_cifar100(folder: Path | None, coarse: bool = False, files: DataFiles = CIFAR100_FILES) -> Dataset:
+    """Load CIFAR-100 with its 100 fine classes or, if `coarse`, its 20 superclasses as labels."""
+    place = prepare(files, folder)
     read(place, "meta")
-    kinds = {"fine_labels": len(HUNDRED), "coarse_labels": len(SUPERCLASSES)}
-    train, test = (_batch(place, name, kinds) for name in ("train", "test"))
-    for batch in (train, test):
-        _require_agreement(batch)
+    kinds = {"fine_labels": len(CLASSES_100), "coarse_labels": len(SUPERCLASSES)}
+    train, test = (_read_file(place, name, kinds) for name in ("train", "test"))
+    for file in (train, test):
+        _require_consistency(file)
     kind = "coarse_labels" if coarse else "fine_labels"
     spec = CIFAR100_COARSE if coarse else CIFAR100
     return arrays(spec, train.x, train.labels[kind], test.x, test.labels[kind])
 
 
-def _batch(place: Place, name: str, classes: Mapping[str, int]) -> Batch:
-    """Read one file; `classes` is the number of classes of each kind of label in it."""
+def _read_file(place: Place, name: str, classes: Mapping[str, int]) -> CifarFile:
+    """Read one file; `classes` maps each of its label fields to the number of classes."""
     path = place.path / name
     content = read(place, name)
     try:
-        fields = _Unpickler(io.BytesIO(content), encoding="bytes").load()
+        fields = _CifarUnpickler(io.BytesIO(content), encoding="bytes").load()
         x = fields[b"data"].value.reshape(-1, *SHAPE)
         labels = {kind: np.array(fields[kind.encode()], dtype=np.int64) for kind in classes}
-    except UNREADABLE as error:
+    except PICKLE_ERRORS as error:
         raise RemnantError(
             f"{path}: expected a pickle with the fields data, {', '.join(classes)}; "
             f"found {error!r}; use the file as published"
@@ -186,34 +167,35 @@ def _batch(place: Place, name: str, classes: Mapping[str, int]) -> Batch:
                 f"{path}: expected {len(x):,} {kind} from 0 to {count - 1}, found an array "
                 f"{y.shape} with values {np.unique(y)}; use the file as published"
             )
-    return Batch(path, x, labels)
+    return CifarFile(path, x, labels)
 
 
-def _require_agreement(batch: Batch) -> None:
-    fine, coarse = batch.labels["fine_labels"], batch.labels["coarse_labels"]
+def _require_consistency(file: CifarFile) -> None:
+    """Raise an error if a superclass label contradicts the fine label."""
+    fine, coarse = file.labels["fine_labels"], file.labels["coarse_labels"]
     expected = np.array(CIFAR100.superclass)[fine]
-    rows = np.flatnonzero(expected != coarse)
-    if len(rows):
-        row = rows[0]
+    different = np.flatnonzero(expected != coarse)
+    if len(different):
+        i = different[0]
         raise RemnantError(
-            f"{batch.path}: row {row} is a {HUNDRED[fine[row]]}, expected superclass "
-            f"{expected[row]}, found {coarse[row]}; use the file as published"
+            f"{file.path}: sample {i} is a {CLASSES_100[fine[i]]}, expected superclass "
+            f"{expected[i]}, found {coarse[i]}; use the file as published"
         )
 
 
 class _ByteType:
-    """Stands in for numpy.dtype: the type of a byte, and no other."""
+    """Stand-in for numpy.dtype that accepts only bytes (u1)."""
 
     def __init__(self, code: object, *_: object) -> None:
         if code != b"u1":
             raise pickle.UnpicklingError(f"an array of {code!r}, not of bytes (u1)")
 
     def __setstate__(self, state: object) -> None:
-        """Take byte order, alignment and flags, none of which a byte has."""
+        """Ignore byte order, alignment and flags, which do not matter for a byte."""
 
 
 class _ByteArray:
-    """Stands in for numpy.ndarray while a pickle builds one."""
+    """Stand-in for the numpy.ndarray that a pickle builds."""
 
     def __init__(self, *_: object) -> None:
         self.value: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -226,7 +208,7 @@ class _ByteArray:
         self.value = flat.reshape(shape, order="F" if is_fortran else "C").copy()
 
 
-# The only names in the published files.
+# All names that occur in the published files.
 _STAND_INS: Mapping[tuple[str, str], type] = {
     ("numpy.core.multiarray", "_reconstruct"): _ByteArray,
     ("numpy", "ndarray"): _ByteArray,
@@ -234,8 +216,8 @@ _STAND_INS: Mapping[tuple[str, str], type] = {
 }
 
 
-class _Unpickler(pickle.Unpickler):
-    """Builds numbers, texts, lists, dicts and arrays of bytes; knows no other name."""
+class _CifarUnpickler(pickle.Unpickler):
+    """Unpickler of numbers, strings, lists, dicts and arrays of bytes; any other type is an error."""
 
     def find_class(self, module: str, name: str) -> type:
         """Return the stand-in for a name in a pickle."""

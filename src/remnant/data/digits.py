@@ -1,29 +1,31 @@
-"""The 8 x 8 digits inside scikit-learn: the default, because nothing has to be downloaded."""
+"""The 8 x 8 digits of scikit-learn: the default dataset, which needs no download."""
+
+from pathlib import Path
 
 import numpy as np
 
-from remnant.augment import View
-from remnant.data.source import Dataset, Spec, arrays
+from remnant.data.dataset import Dataset, Spec, arrays
+from remnant.transforms.image import ImageTransform
 
-SPEC = Spec(
+DIGITS = Spec(
     name="digits",
     shape=(1, 8, 8),
     classes=tuple("0123456789"),
-    view=View(mean=(0.3053,), std=(0.3761,), pad=1, flip=False),
+    transform=ImageTransform(mean=(0.3053,), std=(0.3761,), pad=1, flip=False),
 )
-TEST_SHARE = 0.2
+TEST_FRACTION = 0.2
 
 
-def load() -> Dataset:
-    """Split the 1,797 images into training and test, the same way always, class by class."""
-    from sklearn.datasets import load_digits
+def load_digits(_: Path | None = None) -> Dataset:
+    """Load the 1,797 images, split into training and test split by class, with a fixed seed."""
+    from sklearn import datasets
 
-    bunch = load_digits()
+    bunch = datasets.load_digits()
     x = np.round(bunch.images / 16 * 255).astype(np.uint8)[:, None]
     y = bunch.target.astype(np.int64)
     rng = np.random.default_rng(0)
     is_test = np.zeros(len(y), dtype=bool)
     for label in range(10):
-        rows = rng.permutation(np.flatnonzero(y == label))
-        is_test[rows[: round(TEST_SHARE * len(rows))]] = True
-    return arrays(SPEC, x[~is_test], y[~is_test], x[is_test], y[is_test])
+        index = rng.permutation(np.flatnonzero(y == label))
+        is_test[index[: round(TEST_FRACTION * len(index))]] = True
+    return arrays(DIGITS, x[~is_test], y[~is_test], x[is_test], y[is_test])

@@ -1,83 +1,61 @@
-"""A data set that can be asked for by name: those of other packages are found by their entry points."""
+"""Entries of the dataset registry: built-in datasets, and those of other packages or files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from remnant.data.files import FileCheck, Published, root
-from remnant.data.source import Dataset, Spec
+from remnant.data.dataset import Dataset, Spec
+from remnant.data.files import DataFiles, FileCheck, root
 from remnant.errors import RemnantError
-
-GROUP = "remnant.data"
+from remnant.extensions import is_in_file
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A data set by name. Settings are checked against the spec before any row is loaded."""
+    """A dataset in the registry. Settings are checked against the spec before any sample is loaded."""
 
     spec: Spec
-    about: str  # one line
-    loader: Callable[[Path | None], Dataset]  # takes the data folder; ours: None for the cache
-    files: Published | None = None  # None if it comes with an installed package, or by hand
-    by_hand: str = ""  # how to get what cannot be downloaded
-    checker: Callable[[Path | None], list[FileCheck]] | None = None  # looks at what was got by hand
+    about: str  # one-line description
+    loader: Callable[[Path | None], Dataset]  # data folder -> dataset; None: the cache (built-in only)
+    files: DataFiles | None = None  # None if there is nothing to download automatically
+    manual_download: str = ""  # instructions for a dataset that cannot be downloaded automatically
+    checker: Callable[[Path | None], list[FileCheck]] | None = None  # checks manually downloaded files
 
 
-def plugins() -> dict[str, list[EntryPoint]]:
-    """Return the data sets of installed packages, by name, not yet imported."""
-    points: dict[str, list[EntryPoint]] = {}
-    for point in entry_points(group=GROUP):
-        points.setdefault(point.name, []).append(point)
-    return points
-
-
-def package(point: EntryPoint) -> str:
-    """Return the name of the package that has an entry point."""
-    return point.dist.name if point.dist else "unknown"
-
-
-def plugged(name: str) -> Entry:
-    """Import a data set of another package."""
-    point, *others = plugins()[name]
-    if others:
-        rivals = ", ".join(sorted(package(p) for p in (point, *others)))
-        raise RemnantError(
-            f"{name}: expected one package with a data set of this name, found {rivals}. Uninstall all "
-            "but one."
-        )
-    origin = f"{name} ({point.value}, of the package {package(point)})"
-    try:
-        found: object = point.load()
-    except (Exception, SystemExit) as error:
-        raise RemnantError(
-            f"{origin}: expected a data set, but importing it failed with {type(error).__name__}: "
-            f"{error}. Mend that package, or uninstall it."
-        ) from error
+def from_outside(name: str, found: object, origin: str) -> Entry:
+    """Return the entry for an object of another package (an Entry) or of a file (an Entry or a Dataset)."""
+    if isinstance(found, Dataset) and is_in_file(name):
+        return Entry(spec=found.spec, about=f"dataset of {name}", loader=lambda _: found)
     spec = getattr(found, "spec", None)
-    if not isinstance(found, Entry) or not isinstance(spec, Spec) or spec.name != name:
+    is_named = isinstance(spec, Spec) and (spec.name == name or is_in_file(name))
+    if not isinstance(found, Entry) or not is_named:
         what = spec.name if isinstance(spec, Spec) else type(found).__name__
-        raise RemnantError(
-            f"{origin}: expected a remnant.Entry whose spec is named {name!r}, found {what!r}. "
-            "Mend that package, or uninstall it."
-        )
+        expected = "a remnant.Entry or a remnant.Dataset" if is_in_file(name) else (
+            f"a remnant.Entry whose spec is named {name!r}"
+        )  # fmt: skip
+        raise RemnantError(f"{origin}: expected {expected}, found {what!r}. Fix or remove this dataset.")
+    return replace(found, loader=_checked_loader(found, origin))
+
+
+def _checked_loader(entry: Entry, origin: str) -> Callable[[Path | None], Dataset]:
+    """Return the loader of an extension, with failures and invalid results raised as RemnantError."""
 
     def load(folder: Path | None) -> Dataset:
         try:
-            data = found.loader(root(folder))
+            data = entry.loader(root(folder))
         except RemnantError:
             raise
         except (Exception, SystemExit) as error:
             raise RemnantError(
-                f"{origin}: expected arrays, but its loader failed with {type(error).__name__}: "
-                f"{error}. Mend that package, or what it reads."
+                f"{origin}: expected a dataset, but its loader failed with {type(error).__name__}: "
+                f"{error}. Fix the loader, or the files it reads."
             ) from error
-        if not isinstance(data, Dataset) or data.spec != spec:
+        if not isinstance(data, Dataset) or data.spec != entry.spec:
             what = f"{data.spec}" if isinstance(data, Dataset) else type(data).__name__
             raise RemnantError(
-                f"{origin}: expected its loader to return what remnant.arrays() makes of its entry's "
-                f"spec, {spec}, found {what}. Mend that package."
+                f"{origin}: expected its loader to return the result of remnant.arrays() for its "
+                f"entry's spec, {entry.spec}, found {what}. Fix the loader."
             )
         return data
 
-    return replace(found, loader=load)
+    return load

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from remnant.augment import View
-from remnant.data.files import Download, Place, Published, read, ready
-from remnant.data.source import Dataset, Spec, arrays
+from remnant.data.dataset import Dataset, Spec, arrays
+from remnant.data.files import DataFiles, Download, Place, prepare, read
 from remnant.errors import RemnantError
+from remnant.transforms.image import ImageTransform
 
 FASHION_MNIST = Spec(
     name="fashion-mnist",
@@ -18,48 +18,48 @@ FASHION_MNIST = Spec(
         *("t-shirt", "trouser", "pullover", "dress", "coat"),
         *("sandal", "shirt", "sneaker", "bag", "ankle-boot"),
     ),
-    view=View(mean=(0.2860,), std=(0.3530,), pad=2, flip=True),
+    transform=ImageTransform(mean=(0.2860,), std=(0.3530,), pad=2, flip=True),
 )
 
 SERVER = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
-# Debian's package holds the same content compressed anew, hence a hash of each form.
-MD5_UNZIPPED = {
+# Debian's package contains the same data compressed differently, so there are two hashes per file.
+MD5_DECOMPRESSED = {
     "train-images-idx3-ubyte.gz": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
     "train-labels-idx1-ubyte.gz": "9018921c3c673c538a1fc5bad174d6f9",
     "t10k-images-idx3-ubyte.gz": "8181f5470baa50b63fa0f6fddb340f0a",
     "t10k-labels-idx1-ubyte.gz": "15d484375f8d13e6eb1aabb0c3f46965",
 }
-MD5_SENT = {
+MD5_DOWNLOAD = {
     "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
     "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
     "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
     "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
 }
-FASHION_MNIST_FILES = Published(
+FASHION_MNIST_FILES = DataFiles(
     name="fashion-mnist",
-    md5=MD5_UNZIPPED,
+    md5=MD5_DECOMPRESSED,
     downloads=tuple(
-        Download(url=f"{SERVER}/{name}", md5=md5, files=(name,)) for name, md5 in MD5_SENT.items()
+        Download(url=f"{SERVER}/{name}", md5=md5, files=(name,)) for name, md5 in MD5_DOWNLOAD.items()
     ),
     places=("fashion-mnist", "FashionMNIST/raw", "."),
     installed=Path("/usr/share/datasets/fashion-mnist"),
 )
 
-UNSIGNED_BYTE = 8  # the idx format's code for the type of the values
+UNSIGNED_BYTE = 8  # code of the data type in the idx format
 
 
-def load_fashion_mnist(folder: Path | None, files: Published = FASHION_MNIST_FILES) -> Dataset:
+def load_fashion_mnist(folder: Path | None, files: DataFiles = FASHION_MNIST_FILES) -> Dataset:
     """Load Fashion-MNIST from a data folder, Debian's package, or the cache."""
-    place = ready(files, folder)
-    x, y = _half(place, "train")
-    test_x, test_y = _half(place, "t10k")
+    place = prepare(files, folder)
+    x, y = _read_split(place, "train")
+    test_x, test_y = _read_split(place, "t10k")
     return arrays(FASHION_MNIST, x, y, test_x, test_y)
 
 
 def parse_idx(content: bytes, dimensions: int, origin: Path) -> NDArray[np.uint8]:
-    """Read an array of bytes in the idx format; `origin` is named in errors.
+    """Parse an array of bytes in the idx format; errors mention `origin`.
 
-    Two zero bytes, the type of the values, the number of dimensions, each dimension as a
+    The format is: two zero bytes, the data type, the number of dimensions, each dimension as a
     big-endian 32-bit number, then the values.
 
     >>> content = bytes([0, 0, 8, 2, 0, 0, 0, 1, 0, 0, 0, 3, 7, 8, 9])
@@ -82,14 +82,14 @@ def parse_idx(content: bytes, dimensions: int, origin: Path) -> NDArray[np.uint8
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape).copy()
 
 
-def _half(place: Place, prefix: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the images (N, 1, 28, 28) and labels (N,) of the training or the test half."""
+def _read_split(place: Place, prefix: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return the images (N, 1, 28, 28) and labels (N,) of the training or test split."""
     images, labels = f"{prefix}-images-idx3-ubyte.gz", f"{prefix}-labels-idx1-ubyte.gz"
     x = parse_idx(read(place, images), 3, place.path / images)
     y = parse_idx(read(place, labels), 1, place.path / labels)
     if x.shape != (len(y), 28, 28) or y.max(initial=0) >= len(FASHION_MNIST.classes):
         raise RemnantError(
-            f"{place.path / labels}: expected a label from 0 to 9 for each image of 28 x 28, "
+            f"{place.path / labels}: expected a label from 0 to 9 for each 28 x 28 image, "
             f"found images {x.shape} and labels {y.shape} up to {y.max(initial=0)}; "
             "use the files as published"
         )

@@ -1,7 +1,7 @@
-"""Food-101N (Lee and others, 2018): photos of 101 dishes from the web, some of which show another one.
+"""Food-101N (Lee et al., 2018): photos of 101 dishes from the web, some of them mislabelled.
 
-People looked at a part of them and said of each label whether it is right; nobody said what a photo
-with a wrong label shows. That part is what is learned from and tested on here.
+Annotators verified whether the labels of some photos are correct; the true class of a mislabelled photo is
+not known. Only verified photos are used for training.
 """
 
 from dataclasses import dataclass, replace
@@ -10,23 +10,23 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from remnant.augment import View
+from remnant.data.dataset import UNKNOWN, Dataset, Labels, Spec
 from remnant.data.files import FileCheck, root
-from remnant.data.pictures import Listed, Pictures, pictures, unreadable
-from remnant.data.source import UNKNOWN, Dataset, Labels, Spec
+from remnant.data.images import DecodedImages, ImageList, decode_images, unreadable
 from remnant.errors import RemnantError, nearest
+from remnant.transforms.image import ImageTransform
 
 SIDE = 224
 RELEASE, FOOD101 = "Food-101N_release", "food-101"  # as in the published archives
-BY_HAND = (
-    "get it at https://kuanghuei.github.io/Food-101N/, then put its folder "
+MANUAL_DOWNLOAD = (
+    "download it from https://kuanghuei.github.io/Food-101N/, then put its folder "
     f"{RELEASE} (images and meta) into the data folder"
 )
-BY_HAND_CLEAN = (
-    f"{BY_HAND}, and the folder {FOOD101} (images and meta) from "
-    "https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/ beside it"
+MANUAL_DOWNLOAD_CLEAN = (
+    f"{MANUAL_DOWNLOAD}, and the folder {FOOD101} (images and meta) from "
+    "https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/ next to it"
 )
-HEAD = ("class_name/key", "verification_label")
+HEADER = ("class_name/key", "verification_label")
 CLASSES = (
     *("apple_pie", "baby_back_ribs", "baklava", "beef_carpaccio", "beef_tartare", "beet_salad"),
     *("beignets", "bibimbap", "bread_pudding", "breakfast_burrito", "bruschetta", "caesar_salad"),
@@ -50,8 +50,9 @@ FOOD101N = Spec(
     name="food101n",
     shape=(3, SIDE, SIDE),
     classes=CLASSES,
-    view=View(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), pad=SIDE // 8),  # as 4 of CIFAR's 32 pixels
-    labels_are_given=True,
+    # The same fraction of the image as for CIFAR, 4 of 32 pixels.
+    transform=ImageTransform(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), pad=SIDE // 8),
+    has_noisy_labels=True,
 )
 FOOD101N_VAL = replace(FOOD101N, name="food101n-val")
 FOOD101N_CLEAN = replace(FOOD101N, name="food101n-clean")
@@ -59,76 +60,76 @@ FOOD101N_CLEAN = replace(FOOD101N, name="food101n-clean")
 
 @dataclass(frozen=True, eq=False)
 class Verified:
-    """A list of photos, the label that each came with, and whether that is right."""
+    """A list of photos, their given labels, and whether these were verified as correct."""
 
     path: Path  # of the list
-    photos: Listed
+    photos: ImageList
     given: Labels  # (N,)
-    is_right: NDArray[np.bool_]  # (N,)
+    is_clean: NDArray[np.bool_]  # (N,)
 
 
 def load_food101n(folder: Path | None) -> Dataset:
-    """Load Food-101N; tested on those of its validation photos whose label is right."""
+    """Load Food-101N; the test split is the validation photos whose labels are clean."""
     return _load(FOOD101N, folder, _verified(folder, "val"))
 
 
 def load_food101n_val(folder: Path | None) -> Dataset:
-    """Load Food-101N; tested on all of its validation photos, by labels of which a fifth are wrong."""
+    """Load Food-101N; the test split is all validation photos, of which 19 % are mislabelled."""
     val = _verified(folder, "val")
-    return _load(FOOD101N_VAL, folder, replace(val, is_right=np.ones_like(val.is_right)))
+    return _load(FOOD101N_VAL, folder, replace(val, is_clean=np.ones_like(val.is_clean)))
 
 
 def load_food101n_clean(folder: Path | None) -> Dataset:
-    """Load Food-101N; tested on the test photos of Food-101."""
+    """Load Food-101N; the test split is that of Food-101."""
     return _load(FOOD101N_CLEAN, folder, _food101(folder))
 
 
 def check_food101n(folder: Path | None) -> list[FileCheck]:
-    """Look at every photo of Food-101N that is learned from or tested on."""
+    """Check every photo of the training and test splits of food101n."""
     return _check(_verified(folder, "train"), _verified(folder, "val"))
 
 
 def check_food101n_clean(folder: Path | None) -> list[FileCheck]:
-    """Look at every photo of Food-101N that is learned from, and of Food-101 that is tested on."""
+    """Check every photo of the training and test splits of food101n-clean."""
     return _check(_verified(folder, "train"), _food101(folder))
 
 
 def release(folder: Path | None) -> Path:
-    """Return the folder with images and meta of Food-101N."""
-    below = root(folder)
-    places = [below / RELEASE, below, below / "food-101n"]
+    """Return the folder that contains the folders images and meta of Food-101N."""
+    parent = root(folder)
+    places = [parent / RELEASE, parent, parent / "food-101n"]
     for place in places:
         if (place / "meta" / "verified_train.tsv").is_file():
             return place
-    raise RemnantError(f"{places[0]}: expected the folders images and meta, found neither; {BY_HAND}")
+    raise RemnantError(f"{places[0]}: expected the folders images and meta, found none; {MANUAL_DOWNLOAD}")
 
 
 def read_verified(home: Path, part: str) -> Verified:
-    """Read the list of one part, train or val: the class and key of a photo, a tab, and 1 or 0."""
+    """Read the list of one part, train or val: lines of class_name/key, a tab, and 1 (clean) or 0."""
     _require_classes(home / "meta" / "classes.txt")
     path = home / "meta" / f"verified_{part}.tsv"
-    head, *lines = _lines(path)
-    if tuple(head.split("\t")) != HEAD:
-        raise _unlike(path, 1, f"the head {' and '.join(HEAD)}, a tab between them", head)
-    files, given, is_right = [], [], []
+    header, *lines = _lines(path)
+    if tuple(header.split("\t")) != HEADER:
+        raise _error(path, 1, f"the header {' and '.join(HEADER)}, separated by a tab", header)
+    files, given, is_clean = [], [], []
     for number, line in enumerate(lines, start=2):
-        key, _, verdict = line.partition("\t")
-        if verdict not in ("0", "1"):
-            raise _unlike(path, number, "class_name/key, a tab, and 0 or 1", line)
+        key, _, verification = line.partition("\t")
+        if verification not in ("0", "1"):
+            raise _error(path, number, "class_name/key, a tab, and 0 or 1", line)
         files.append(_file(path, number, key))
         given.append(CLASSES.index(key.partition("/")[0]))
-        is_right.append(verdict == "1")
-    photos = Listed(f"food101n-{part}", home, tuple(files))
-    return Verified(path, photos, np.array(given, np.int64), np.array(is_right, bool))
+        is_clean.append(verification == "1")
+    photos = ImageList(f"food101n-{part}", home, tuple(files))
+    return Verified(path, photos, np.array(given, np.int64), np.array(is_clean, bool))
 
 
 def read_food101(home: Path) -> Verified:
-    """Read the list of Food-101's test photos: class/id."""
+    """Read the list of Food-101's test photos: lines of class_name/id."""
     path = home / "meta" / "test.txt"
     lines = _lines(path)
     files = tuple(_file(path, number, line) for number, line in enumerate(lines, start=1))
     given = np.array([CLASSES.index(line.partition("/")[0]) for line in lines], np.int64)
-    return Verified(path, Listed("food101-test", home, files), given, np.ones(len(given), bool))
+    return Verified(path, ImageList("food101-test", home, files), given, np.ones(len(given), bool))
 
 
 def _verified(folder: Path | None, part: str) -> Verified:
@@ -136,48 +137,51 @@ def _verified(folder: Path | None, part: str) -> Verified:
 
 
 def _food101(folder: Path | None) -> Verified:
-    below = root(folder)
-    places = [below / FOOD101, below.parent / FOOD101]
+    parent = root(folder)
+    places = [parent / FOOD101, parent.parent / FOOD101]
     home = next((place for place in places if (place / "meta" / "test.txt").is_file()), None)
     if home is None:
         raise RemnantError(
-            f"{places[0]}: expected the folders images and meta, found neither; {BY_HAND_CLEAN}. "
-            "The data sets food101n and food101n-val do without it"
+            f"{places[0]}: expected the folders images and meta, found none; {MANUAL_DOWNLOAD_CLEAN}. "
+            "The datasets food101n and food101n-val do not need them"
         )
     return read_food101(home)
 
 
 def _load(spec: Spec, folder: Path | None, test: Verified) -> Dataset:
-    """Return the verified training photos, and those test photos whose label is right."""
-    train, below = _verified(folder, "train"), root(folder)
-    learned, tested = pictures(below, train.photos, SIDE), pictures(below, test.photos, SIDE)
-    given, rows = train.given[learned.rows], np.flatnonzero(test.is_right[tested.rows])
+    """Return a dataset of the verified training photos and the test photos with clean labels."""
+    train, parent = _verified(folder, "train"), root(folder)
+    train_images = decode_images(parent, train.photos, SIDE)
+    test_images = decode_images(parent, test.photos, SIDE)
+    given = train.given[train_images.index]
+    clean = np.flatnonzero(test.is_clean[test_images.index])
     return Dataset(
         spec=spec,
-        train=learned.source,
-        y=np.where(train.is_right[learned.rows], given, UNKNOWN),
-        test=tested.source.select(rows),
-        test_y=test.given[tested.rows[rows]],
-        index=learned.rows,
+        train=train_images.source,
+        y=np.where(train.is_clean[train_images.index], given, UNKNOWN),
+        test=test_images.source.select(clean),
+        test_y=test.given[test_images.index[clean]],
+        index=train_images.index,
         published=len(train.given),
         given=given,
-        skipped=_with_folder(train, learned) | _with_folder(test, tested),
+        skipped=_skipped(train, train_images) | _skipped(test, test_images),
     )
 
 
-def _with_folder(found: Verified, decoded: Pictures) -> dict[str, str]:
-    home = found.photos.home.name
-    return {f"{home}/{file}": why for file, why in decoded.skipped.items()}
+def _skipped(listed: Verified, decoded: DecodedImages) -> dict[str, str]:
+    """Return the skipped files, prefixed with the name of the dataset's folder, and the reasons."""
+    home = listed.photos.home.name
+    return {f"{home}/{file}": reason for file, reason in decoded.skipped.items()}
 
 
 def _check(*lists: Verified) -> list[FileCheck]:
-    """Return an entry for each list, which was read to get here, and one for each damaged photo."""
+    """Return a check for each list, which has been read without errors, and for each damaged photo."""
     checks = []
-    for found in lists:
-        checks.append(FileCheck(found.path, None, exists=True))
-        for file, why in unreadable(found.photos, SIDE).items():
-            path = found.photos.home / file
-            checks.append(FileCheck(path, why, path.exists()))
+    for listed in lists:
+        checks.append(FileCheck(listed.path, None, exists=True))
+        for file, reason in unreadable(listed.photos, SIDE).items():
+            path = listed.photos.home / file
+            checks.append(FileCheck(path, reason, path.exists()))
     return checks
 
 
@@ -185,34 +189,34 @@ def _lines(path: Path) -> list[str]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise RemnantError(f"{path}: expected a list of photos, found: {error}; {BY_HAND}") from error
+        raise RemnantError(f"{path}: expected a list of photos, found: {error}; {MANUAL_DOWNLOAD}") from error
     if not lines:
-        raise RemnantError(f"{path}: expected a list of photos, found an empty file; {BY_HAND}")
+        raise RemnantError(f"{path}: expected a list of photos, found an empty file; {MANUAL_DOWNLOAD}")
     return lines
 
 
 def _require_classes(path: Path) -> None:
-    """Refuse a list that names other classes than ours; its first line is a head."""
-    named = {line.strip() for line in _lines(path)[1:] if line.strip()}
-    unlike = sorted(named.symmetric_difference(CLASSES))
-    if unlike:
+    """Raise an error if the list of classes, after its header line, differs from CLASSES."""
+    found = {line.strip() for line in _lines(path)[1:] if line.strip()}
+    different = sorted(found.symmetric_difference(CLASSES))
+    if different:
         raise RemnantError(
-            f"{path}: expected a head and the {len(CLASSES)} classes of Food-101N, found {len(named)}, "
-            f"which differ in {', '.join(unlike[:3])}; use the file as published"
+            f"{path}: expected a header and the {len(CLASSES)} classes of Food-101N, found "
+            f"{len(found)}, which differ in {', '.join(different[:3])}; use the file as published"
         )
 
 
 def _file(path: Path, number: int, key: str) -> str:
-    """Return the file of a photo below the folder with images and meta."""
+    """Return the path of a photo, relative to the folder that contains images and meta."""
     name, _, photo = key.partition("/")
     if name not in CLASSES:
-        raise _unlike(path, number, f"one of the {len(CLASSES)} classes{nearest(name, CLASSES)}", name)
+        raise _error(path, number, f"one of the {len(CLASSES)} classes{nearest(name, CLASSES)}", name)
     if not photo or "/" in photo:
-        raise _unlike(path, number, "class and key with one slash between them", key)
+        raise _error(path, number, "a class and a key, separated by one slash", key)
     return f"images/{name}/{photo}" if photo.endswith(".jpg") else f"images/{name}/{photo}.jpg"
 
 
-def _unlike(path: Path, number: int, expected: str, found: str) -> RemnantError:
+def _error(path: Path, number: int, expected: str, found: str) -> RemnantError:
     return RemnantError(
         f"{path}, line {number}: expected {expected}, found {found[:80]!r}; use the file as published"
     )

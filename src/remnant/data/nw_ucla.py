@@ -1,8 +1,8 @@
-"""Northwestern-UCLA skeletons: ten actions of ten people before three cameras (Kinect v1).
+"""Northwestern-UCLA skeletons: 10 actions by 10 subjects, recorded by three cameras (Kinect v1).
 
-They are read from nw_ucla.npz: `joints` (frames of all sequences, 20, 3) in metres; sequence i is
-joints[offsets[i]:offsets[i + 1]]; `y` and `is_train_crossview` of each sequence: learned from where
-cameras 1 and 2 saw it, tested on where camera 3 did.
+They are read from nw_ucla.npz: `joints` (F, 20, 3) has the frames of all sequences, in metres; sequence i is
+joints[offsets[i]:offsets[i + 1]]; `y` is the action of each sequence, and `is_train_crossview` is True if it
+was recorded by camera 1 or 2 (training split), and False for camera 3 (test split).
 """
 
 from collections.abc import Mapping
@@ -13,16 +13,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from remnant.data.files import UNREADABLE, FileCheck, root
-from remnant.data.source import Dataset, Labels, Spec, arrays
+from remnant.data.dataset import Dataset, Labels, Spec, arrays
+from remnant.data.files import ARRAY_READ_ERRORS, FileCheck, root
 from remnant.errors import RemnantError, unmet
-from remnant.skeleton import KINECT_V1, SkeletonView
+from remnant.transforms.skeleton import SkeletonTransform
+from remnant.transforms.skeleton_graph import KINECT_V1
 
 FILE = "nw_ucla.npz"
-BY_HAND = (
+MANUAL_DOWNLOAD = (
     f"put a file {FILE} into the data folder, with the frames of all sequences as joints (F, 20, 3), "
-    "where each sequence begins as offsets (n + 1,), its action as y (n,), and whether camera 1 or 2 "
-    "saw it as is_train_crossview (n,)"
+    "the start of each sequence as offsets (n + 1,), its action as y (n,), and whether camera 1 or 2 "
+    "recorded it as is_train_crossview (n,)"
 )
 FRAMES = 64
 HIPS = KINECT_V1.joints.index("middle of hips")
@@ -33,14 +34,14 @@ NW_UCLA = Spec(
         *("pick up with one hand", "pick up with two hands", "drop trash", "walk around", "sit down"),
         *("stand up", "donning", "doffing", "throw", "carry"),
     ),
-    view=SkeletonView(KINECT_V1),
+    transform=SkeletonTransform(KINECT_V1),
     dtype=torch.float32,
 )
 
 
 @dataclass(frozen=True, eq=False)
-class Content:
-    """What is in the file. F frames, n sequences."""
+class Sequences:
+    """The content of the file: F frames, n sequences."""
 
     joints: NDArray[np.float32]  # (F, 20, 3)
     offsets: NDArray[np.int64]  # (n + 1,)
@@ -49,91 +50,90 @@ class Content:
 
 
 def load_nw_ucla(folder: Path | None) -> Dataset:
-    """Load the sequences of more than one frame, split by camera."""
-    content = _read(root(folder) / FILE)
-    moves, edges = _moves(content), content.offsets
-    x = np.stack([resampled(content.joints[edges[i] : edges[i + 1]]) for i in np.flatnonzero(moves)])
-    y, is_train = content.y[moves], content.is_train_crossview[moves]
+    """Load the sequences with more than one frame, split by camera."""
+    found = _read(root(folder) / FILE)
+    used, edges = _is_long_enough(found), found.offsets
+    x = np.stack([resample(found.joints[edges[i] : edges[i + 1]]) for i in np.flatnonzero(used)])
+    y, is_train = found.y[used], found.is_train_crossview[used]
     return arrays(NW_UCLA, x[is_train], y[is_train], x[~is_train], y[~is_train])
 
 
 def check_nw_ucla(folder: Path | None) -> list[FileCheck]:
-    """Read the file and say what is wrong with it."""
+    """Check the file."""
     path, problem = root(folder) / FILE, None
     try:
         _read(path)
     except RemnantError as error:
-        problem = str(error).removeprefix(f"{path}: ").removesuffix(f"; {BY_HAND}")
+        problem = str(error).removeprefix(f"{path}: ").removesuffix(f"; {MANUAL_DOWNLOAD}")
     return [FileCheck(path, problem, path.exists())]
 
 
-def resampled(joints: NDArray[np.float32], frames: int = FRAMES) -> NDArray[np.float32]:
-    """Return a sequence (T, V, 3) of any length as (3, frames, V, 1), seen from its first hips.
+def resample(joints: NDArray[np.float32], frames: int = FRAMES) -> NDArray[np.float32]:
+    """Return a sequence (T, V, 3) of any length as (3, frames, V, 1), relative to the hips in frame 0.
 
-    The first frame stays the first and the last the last; between two frames joints move on lines.
+    Joints are interpolated linearly between frames; the first and the last frame are kept.
     """
     centred = joints - joints[0, HIPS]
-    when = np.linspace(0, len(joints) - 1, frames)
-    before = np.minimum(when.astype(np.int64), len(joints) - 2)
-    part = (when - before)[:, None, None].astype(np.float32)
-    along: NDArray[np.float32] = centred[before] * (1 - part) + centred[before + 1] * part
-    return along.transpose(2, 0, 1)[..., None]
+    time = np.linspace(0, len(joints) - 1, frames)
+    before = np.minimum(time.astype(np.int64), len(joints) - 2)
+    weight = (time - before)[:, None, None].astype(np.float32)
+    x: NDArray[np.float32] = centred[before] * (1 - weight) + centred[before + 1] * weight
+    return x.transpose(2, 0, 1)[..., None]
 
 
-def _read(path: Path) -> Content:
-    names = [field.name for field in fields(Content)]
+def _read(path: Path) -> Sequences:
+    names = [field.name for field in fields(Sequences)]
     try:
         with np.load(path, allow_pickle=False) as file:
             found = {name: file[name] for name in names}
     except FileNotFoundError as error:
-        raise RemnantError(f"{path}: expected a file, found nothing; {BY_HAND}") from error
-    except UNREADABLE as error:
+        raise RemnantError(f"{path}: expected a file, found nothing; {MANUAL_DOWNLOAD}") from error
+    except ARRAY_READ_ERRORS as error:
         raise RemnantError(
             f"{path}: expected an .npz file with the arrays {', '.join(names)}, found: {error}; "
-            f"{BY_HAND}"
+            f"{MANUAL_DOWNLOAD}"
         ) from error
     shapes = ", ".join(f"{name} {array.shape} of {array.dtype}" for name, array in found.items())
-    wrong = _ill_formed(found)
+    wrong = _wrong_shapes(found)
     if not wrong:
         joints, edges = found["joints"].astype(np.float32), found["offsets"].astype(np.int64)
-        content = Content(joints, edges, found["y"], found["is_train_crossview"])
-        wrong = _wrong(content)
+        sequences = Sequences(joints, edges, found["y"], found["is_train_crossview"])
+        wrong = _wrong_values(sequences)
     if wrong:
-        raise RemnantError(f"{path}: expected {', '.join(wrong)}, found {shapes}; {BY_HAND}")
-    return content
+        raise RemnantError(f"{path}: expected {', '.join(wrong)}, found {shapes}; {MANUAL_DOWNLOAD}")
+    return sequences
 
 
-def _ill_formed(found: Mapping[str, NDArray[np.generic]]) -> list[str]:
-    """Return what is expected of the shapes and types of the arrays, and not so."""
+def _wrong_shapes(found: Mapping[str, NDArray[np.generic]]) -> list[str]:
+    """Return the requirements that the shapes and dtypes of the arrays do not meet."""
     count, joints, is_train = found["offsets"].size - 1, len(KINECT_V1.joints), "is_train_crossview"
     kinds = {name: array.dtype.kind for name, array in found.items()}
     shapes = {name: array.shape for name, array in found.items()}
     expected = {
-        f"joints (F, {joints}, 3) in metres": shapes["joints"][1:] == (joints, 3)
-        and kinds["joints"] == "f",
-        "offsets (n + 1,) in whole numbers": shapes["offsets"] == (count + 1,)
+        f"joints (F, {joints}, 3) in metres": shapes["joints"][1:] == (joints, 3) and kinds["joints"] == "f",
+        "offsets (n + 1,) of integers": shapes["offsets"] == (count + 1,)
         and count > 0
         and kinds["offsets"] in "iu",
-        f"y ({count},) in whole numbers": shapes["y"] == (count,) and kinds["y"] in "iu",
+        f"y ({count},) of integers": shapes["y"] == (count,) and kinds["y"] in "iu",
         f"{is_train} ({count},) of bool": shapes[is_train] == (count,) and kinds[is_train] == "b",
     }
     return unmet(expected)
 
 
-def _wrong(content: Content) -> list[str]:
-    """Return what is expected of the values, and not so."""
-    edges, classes = content.offsets, len(NW_UCLA.classes)
-    rises = edges[0] == 0 and edges[-1] == len(content.joints) and (np.diff(edges) > 0).all()
+def _wrong_values(found: Sequences) -> list[str]:
+    """Return the requirements that the values of the arrays do not meet."""
+    edges, classes = found.offsets, len(NW_UCLA.classes)
+    is_increasing = edges[0] == 0 and edges[-1] == len(found.joints) and (np.diff(edges) > 0).all()
     expected = {
-        "finite joints": np.isfinite(content.joints).all(),
-        "offsets that rise from 0 to F": rises,
-        f"labels below {classes}": np.isin(content.y, range(classes)).all(),
-        "sequences of two frames or more on both sides": rises
-        and len(set(content.is_train_crossview[_moves(content)])) == 2,
+        "finite joints": np.isfinite(found.joints).all(),
+        "offsets that increase from 0 to F": is_increasing,
+        f"labels below {classes}": np.isin(found.y, range(classes)).all(),
+        "sequences of at least two frames in both splits": is_increasing
+        and len(set(found.is_train_crossview[_is_long_enough(found)])) == 2,
     }
     return unmet(expected)
 
 
-def _moves(content: Content) -> NDArray[np.bool_]:
+def _is_long_enough(found: Sequences) -> NDArray[np.bool_]:
     """Return which sequences have more than one frame, (n,)."""
-    return np.diff(content.offsets) > 1
+    return np.diff(found.offsets) > 1

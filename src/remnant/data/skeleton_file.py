@@ -1,7 +1,7 @@
-"""The text files of NTU RGB+D: one for each recorded action, with the joints of everybody in view.
+"""Reader of the skeleton files of NTU RGB+D: one text file per recorded action, with all visible bodies.
 
-Number of frames; for each frame the number of bodies; for each body a line of ten values, the number of
-joints, and a line of twelve values for each joint, of which the first three are its place in metres.
+A file contains the number of frames; for each frame the number of bodies; for each body a line of ten
+values, the number of joints, and a line of twelve values per joint, starting with its position in metres.
 """
 
 from collections.abc import Iterator
@@ -14,29 +14,29 @@ from remnant.errors import RemnantError
 
 Joints = NDArray[np.float32]
 
-LONGEST = 300  # frames of a file that count
-BODIES = 4  # at once that are read; the sensor sees ghosts
-KEPT = 2  # of which so many are people, the ones that move most
+MAX_FRAMES = 300  # further frames of a file are ignored
+BODIES = 4  # bodies read per frame; some are false detections of the sensor
+KEPT = 2  # bodies kept: those with the largest spread
 JOINTS = 25
-OF_BODY, OF_JOINT = 10, 12  # values in a line
-LONG = 9  # digits of a number of frames, bodies or joints
-FARTHEST = 65504  # metres from the camera: what 16 bits can hold
+BODY_VALUES, JOINT_VALUES = 10, 12  # values per line
+MAX_DIGITS = 9  # in a number of frames, bodies or joints
+MAX_DISTANCE = 65504  # metres from the camera: the largest float16
 
 
 class _Lines:
-    """The lines of a file in turn; whatever is wrong is said with the number of the line."""
+    """The lines of a file, read one after another; errors mention the line number."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.number = path, 0
         try:
-            self.rest: Iterator[str] = iter(path.read_text(encoding="ascii").splitlines())
+            self.lines: Iterator[str] = iter(path.read_text(encoding="ascii").splitlines())
         except (OSError, UnicodeDecodeError) as error:
             raise RemnantError(f"{path}: expected a readable text file, found: {error}") from error
 
     def values(self, count: int, what: str) -> list[str]:
         """Return the values of the next line."""
         self.number += 1
-        line = next(self.rest, None)
+        line = next(self.lines, None)
         values = [] if line is None else line.split()
         if len(values) != count:
             found = "the end of the file" if line is None else repr(line[:60])
@@ -44,70 +44,70 @@ class _Lines:
         return values
 
     def count(self, what: str) -> int:
-        """Return the number that the next line is."""
+        """Return the number in the next line."""
         value = self.values(1, what)[0]
-        if not value.isdecimal() or len(value) > LONG:
+        if not value.isdecimal() or len(value) > MAX_DIGITS:
             raise self.wrong(what, repr(value))
         return int(value)
 
     def joint(self) -> list[float]:
-        """Return the place of the joint in the next line."""
-        values = self.values(OF_JOINT, "a joint")
+        """Return the position of the joint in the next line."""
+        values = self.values(JOINT_VALUES, "a joint")
         try:
-            place = [float(value) for value in values[:3]]
+            position = [float(value) for value in values[:3]]
         except ValueError as error:
-            raise self.wrong("a joint in numbers", repr(values[:3])) from error
-        if not all(abs(part) <= FARTHEST for part in place):
-            raise self.wrong(f"a joint within {FARTHEST} metres", repr(values[:3]))
-        return place
+            raise self.wrong("a joint as numbers", repr(values[:3])) from error
+        if not all(abs(part) <= MAX_DISTANCE for part in position):
+            raise self.wrong(f"a joint within {MAX_DISTANCE} metres", repr(values[:3]))
+        return position
 
     def end(self) -> None:
-        """Expect no more lines."""
-        for line in self.rest:
+        """Raise an error if there is another line."""
+        for line in self.lines:
             self.number += 1
             if line.strip():
                 raise self.wrong("the end of the file after its last frame", repr(line[:60]))
 
     def wrong(self, expected: str, found: str) -> RemnantError:
-        """Return an error for the line that was read last."""
+        """Return an error about the line read last."""
         return RemnantError(
             f"{self.path}, line {self.number}: expected {expected}, found {found}. Unpack the file "
-            "anew, or add its name to the list of samples to leave out."
+            "again, or add its name to the list of excluded samples."
         )
 
 
 def read_bodies(path: Path, frames: int) -> Joints:
-    """Return the joints of the first frames, (BODIES, frames, JOINTS, 3), zero where nobody is seen."""
+    """Return the joints of the first frames, (BODIES, frames, JOINTS, 3); absent bodies are zero."""
     lines, x = _Lines(path), np.zeros((BODIES, frames, JOINTS, 3), np.float32)
     for frame in range(lines.count("the number of frames")):
         for body in range(lines.count("the number of bodies")):
-            lines.values(OF_BODY, "a body")
+            lines.values(BODY_VALUES, "a body")
             if (found := lines.count("the number of joints")) != JOINTS:
                 raise lines.wrong(f"{JOINTS} joints", str(found))
-            places = [lines.joint() for _ in range(JOINTS)]
+            positions = [lines.joint() for _ in range(JOINTS)]
             if body < BODIES and frame < frames:
-                x[body, frame] = places
+                x[body, frame] = positions
     lines.end()
     if not x.any():
-        raise lines.wrong("somebody in one of the frames", "nobody in any")
+        raise lines.wrong("a body in at least one frame", "none")
     return x
 
 
-def energy(body: Joints) -> float:
-    """Return how far the places of a body (T, V, 3) spread: the deviations of x, y and z, added.
+def spread(body: Joints) -> float:
+    """Return the spread of a body (T, V, 3): the sum of the standard deviations of x, y and z.
 
-    Frames in which it is not seen do not count.
+    Frames in which the body is not visible are ignored.
     """
-    seen = body[body.any((1, 2))]
-    return float(seen.reshape(-1, 3).std(0).sum()) if len(seen) else 0.0
+    visible = body[body.any((1, 2))]
+    return float(visible.reshape(-1, 3).std(0).sum()) if len(visible) else 0.0
 
 
 def read_people(path: Path, frames: int) -> Joints:
-    """Return the two bodies that spread most, in this order, channels first: (3, frames, JOINTS, 2).
+    """Return the two bodies with the largest spread, largest first: (3, frames, JOINTS, 2).
 
-    Who spreads most is judged by all frames, also those that are cut off.
+    The spread is measured over all frames, including those that are cut off.
     """
-    bodies = read_bodies(path, max(frames, LONGEST))
-    # Of equal ones the first: all who are absent have none.
-    order = np.argsort([-energy(body) for body in bodies], kind="stable")[:KEPT]
+    bodies = read_bodies(path, max(frames, MAX_FRAMES))
+    # The stable sort keeps the order of the file for equal spreads, such as those of absent bodies (0).
+    order = np.argsort([-spread(body) for body in bodies], kind="stable")[:KEPT]
     return bodies[order, :frames].transpose(3, 1, 2, 0)

@@ -1,8 +1,8 @@
-"""Labels from a file that torch.save wrote: a dict of arrays, tensors or lists by name.
+"""Reader of label files written by torch.save: a dict of arrays, tensors or lists by name.
 
-Such a file is a pickle, inside a zip archive since torch 1.6 and bare before. It is opened without
-running any of the code a pickle can name: the few numpy and torch types of number arrays are replaced by
-stand-ins. Each has a __setstate__, so that no pickle can change the stand-in itself.
+Such a file is a pickle, inside a zip archive since torch 1.6 and plain before. It is read without
+running any code that a pickle can refer to: the few numpy and torch types of number arrays are replaced
+by stand-ins. Each stand-in has a __setstate__, so that no pickle can change the stand-in itself.
 """
 
 import io
@@ -14,49 +14,49 @@ from zipfile import ZipFile, is_zipfile
 
 import numpy as np
 
-from remnant.data.files import UNREADABLE
-from remnant.data.source import Labels
+from remnant.data.dataset import Labels
+from remnant.data.files import ARRAY_READ_ERRORS
 from remnant.errors import RemnantError
 
-# What reading a file of the wrong form can raise.
-DAMAGED = (
-    *(*UNREADABLE, pickle.UnpicklingError),
+# Errors raised when a file of another format is read.
+TORCH_FILE_ERRORS = (
+    *(*ARRAY_READ_ERRORS, pickle.UnpicklingError),
     *(AttributeError, LookupError, OverflowError, RecursionError),
 )
-LEGACY = 0x1950A86A20F9469CFC6C  # the number with which a bare file begins
+LEGACY = 0x1950A86A20F9469CFC6C  # magic number at the start of a plain file
 
 
 def read_torch(path: Path) -> dict[str, Labels]:
-    """Return every array of whole numbers (N,) in a file, by name; what is none is left out."""
+    """Return the one-dimensional integer arrays of a file by name; other values are ignored."""
     try:
         content = path.read_bytes()
-        fields, storage = _zipped(content) if is_zipfile(io.BytesIO(content)) else _bare(content)
+        fields, storage = _read_zip(content) if is_zipfile(io.BytesIO(content)) else _read_plain(content)
         found = {str(name): _numbers(value, storage) for name, value in fields.items()}
-    except DAMAGED as error:
+    except TORCH_FILE_ERRORS as error:
         raise RemnantError(
             f"{path}: expected a dict of number arrays written by torch.save, found {error!r}; "
             "use the file as published"
         ) from error
-    return {name: y.astype(np.int64) for name, y in found.items() if y is not None and _is_whole(y)}
+    return {name: y.astype(np.int64) for name, y in found.items() if y is not None and _is_integer(y)}
 
 
-Storage = Callable[["_Storage"], bytes]  # the content of a tensor's storage
+ReadStorage = Callable[["_Storage"], bytes]  # returns the content of a tensor's storage
 
 
-def _zipped(content: bytes) -> tuple[Mapping[str, object], Storage]:
+def _read_zip(content: bytes) -> tuple[Mapping[str, object], ReadStorage]:
     archive = ZipFile(io.BytesIO(content))
     names = [name for name in archive.namelist() if name.endswith("data.pkl")]
     if len(names) != 1:
         raise pickle.UnpicklingError(f"an archive with {len(names)} files data.pkl")
     root = names[0].removesuffix("data.pkl")
-    fields = _Unpickler(io.BytesIO(archive.read(names[0])), encoding="latin1").load()
+    fields = _TorchUnpickler(io.BytesIO(archive.read(names[0])), encoding="latin1").load()
     return fields, lambda storage: archive.read(f"{root}data/{storage.key}")
 
 
-def _bare(content: bytes) -> tuple[Mapping[str, object], Storage]:
-    """Read five pickles (number, version, machine, the object, keys), then a storage for each key."""
+def _read_plain(content: bytes) -> tuple[Mapping[str, object], ReadStorage]:
+    """Read five pickles (magic number, version, platform, object, keys), then a storage for each key."""
     stream = io.BytesIO(content)
-    number, _, _, fields, keys = (_Unpickler(stream, encoding="latin1").load() for _ in range(5))
+    number, _, _, fields, keys = (_TorchUnpickler(stream, encoding="latin1").load() for _ in range(5))
     if number != LEGACY:
         raise pickle.UnpicklingError("a pickle that torch.save did not write")
     tensors = [value.storage for value in fields.values() if isinstance(value, _Tensor)]
@@ -68,9 +68,9 @@ def _bare(content: bytes) -> tuple[Mapping[str, object], Storage]:
     return fields, lambda storage: storages[storage.key]
 
 
-def _numbers(value: object, storage: Storage) -> np.ndarray | None:
-    """Return the array that a value of the dict stands for, if it is one."""
-    if isinstance(value, _Array):
+def _numbers(value: object, storage: ReadStorage) -> np.ndarray | None:
+    """Return a value of the dict as an array, or None if it is not an array of numbers."""
+    if isinstance(value, _NumberArray):
         return value.value
     if isinstance(value, _Tensor):
         flat = np.frombuffer(storage(value.storage), value.storage.kind)
@@ -82,12 +82,12 @@ def _numbers(value: object, storage: Storage) -> np.ndarray | None:
     return None
 
 
-def _is_whole(y: np.ndarray) -> bool:
+def _is_integer(y: np.ndarray) -> bool:
     return y.ndim == 1 and np.array_equal(y, np.floor(y))
 
 
-class _Kind:
-    """Stands in for numpy.dtype: numbers, and no objects."""
+class _NumberType:
+    """Stand-in for numpy.dtype that accepts only types of numbers."""
 
     def __init__(self, code: object, *_: object) -> None:
         if not isinstance(code, str) or not re.fullmatch(r"[iu][1248]|f[48]", code):
@@ -98,15 +98,15 @@ class _Kind:
         self.order = ">" if state[1] == ">" else "<"
 
 
-class _Array:
-    """Stands in for numpy.ndarray while a pickle builds one."""
+class _NumberArray:
+    """Stand-in for the numpy.ndarray that a pickle builds."""
 
     def __init__(self, *_: object) -> None:
         self.value: np.ndarray = np.empty(0, np.int64)
 
     def __setstate__(self, state: tuple[object, tuple[int, ...], object, object, object]) -> None:
         _, shape, kind, _, content = state
-        if not isinstance(kind, _Kind):
+        if not isinstance(kind, _NumberType):
             raise pickle.UnpicklingError(f"an array of {kind!r}, not of numbers")
         raw = content.encode("latin1") if isinstance(content, str) else content
         if not isinstance(raw, bytes):
@@ -115,7 +115,7 @@ class _Array:
 
 
 class _Bytes:
-    """Stands in for _codecs.encode, by which old pickles write bytes: it gives bytes."""
+    """Stand-in for _codecs.encode, which old pickles use for bytes; calling it returns bytes."""
 
     def __new__(cls, text: str, encoding: str) -> bytes:  # type: ignore[misc]
         if encoding != "latin1":
@@ -123,41 +123,41 @@ class _Bytes:
         return str.encode(text, "latin1")
 
     def __setstate__(self, state: object) -> None:
-        """Refuse nothing, keep nothing: there is no such object."""
+        """Ignore the state; no instance of this class exists."""
 
 
 class _Storage:
-    """Stands in for the numbers of a tensor, which are outside the pickle."""
+    """Stand-in for the numbers of a tensor, which are stored outside the pickle."""
 
     def __init__(self, kind: str, key: str) -> None:
         self.kind, self.key = np.dtype(kind), key
 
     def __setstate__(self, state: object) -> None:
-        """Keep nothing."""
+        """Ignore the state."""
 
 
 class _Tensor:
-    """Stands in for the function that rebuilds a tensor, and for the tensor: one row of numbers."""
+    """Stand-in for the function that rebuilds a tensor and for the tensor, which has one dimension."""
 
     def __init__(self, storage: object, start: int, size: tuple[int], step: object, *_: object) -> None:
         if not isinstance(storage, _Storage) or len(size) != 1 or step != (1,):
-            raise pickle.UnpicklingError(f"a tensor of shape {size} and strides {step}, not one row")
+            raise pickle.UnpicklingError(f"a tensor of shape {size} and strides {step}, not 1-D")
         self.storage, self.start, self.count = storage, int(start), int(size[0])
         if self.start < 0 or self.count < 0:
-            raise pickle.UnpicklingError(f"a tensor from {start} on, of shape {size}")
+            raise pickle.UnpicklingError(f"a tensor that starts at {start}, of shape {size}")
 
     def __setstate__(self, state: object) -> None:
-        """Keep nothing."""
+        """Ignore the state."""
 
 
 class _Hooks:
-    """Stands in for the empty OrderedDict that every tensor carries."""
+    """Stand-in for the empty OrderedDict of hooks that is stored with every tensor."""
 
     def __setstate__(self, state: object) -> None:
-        """Keep nothing."""
+        """Ignore the state."""
 
 
-# A storage is known by the text of its kind, which a pickle can neither call nor change.
+# A storage class is replaced by the name of its dtype: a string, which no pickle can call or change.
 _STORAGES: Mapping[tuple[str, str], str] = {
     ("torch", "LongStorage"): "<i8",
     ("torch", "IntStorage"): "<i4",
@@ -167,12 +167,12 @@ _STORAGES: Mapping[tuple[str, str], str] = {
     ("torch", "FloatStorage"): "<f4",
     ("torch", "DoubleStorage"): "<f8",
 }
-# All the names that arrays of numbers need.
+# All names needed for arrays of numbers.
 _STAND_INS: Mapping[tuple[str, str], object] = {
-    ("numpy.core.multiarray", "_reconstruct"): _Array,  # before numpy 2
-    ("numpy._core.multiarray", "_reconstruct"): _Array,
-    ("numpy", "ndarray"): _Array,
-    ("numpy", "dtype"): _Kind,
+    ("numpy.core.multiarray", "_reconstruct"): _NumberArray,  # before numpy 2
+    ("numpy._core.multiarray", "_reconstruct"): _NumberArray,
+    ("numpy", "ndarray"): _NumberArray,
+    ("numpy", "dtype"): _NumberType,
     ("_codecs", "encode"): _Bytes,
     ("torch._utils", "_rebuild_tensor_v2"): _Tensor,
     ("collections", "OrderedDict"): _Hooks,
@@ -180,8 +180,8 @@ _STAND_INS: Mapping[tuple[str, str], object] = {
 }
 
 
-class _Unpickler(pickle.Unpickler):
-    """Builds numbers, texts, lists, dicts and arrays of numbers; knows no other name."""
+class _TorchUnpickler(pickle.Unpickler):
+    """Unpickler of numbers, strings, lists, dicts and arrays of numbers; any other type is an error."""
 
     def find_class(self, module: str, name: str) -> object:
         """Return the stand-in for a name in a pickle."""
@@ -190,7 +190,7 @@ class _Unpickler(pickle.Unpickler):
         return _STAND_INS[module, name]
 
     def persistent_load(self, pid: tuple[object, str, object]) -> _Storage:
-        """Return the place of a tensor's numbers: ("storage", kind, key, ...)."""
+        """Return the stand-in for a storage, which is referred to as ("storage", kind, key, ...)."""
         _, kind, key, *_ = pid
         if kind not in _STORAGES.values():
             raise pickle.UnpicklingError(f"a tensor of {kind!r}, not of numbers")

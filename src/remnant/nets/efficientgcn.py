@@ -1,8 +1,8 @@
-"""EfficientGCN-B0: a light graph network for skeletons, with three branches of input.
+"""EfficientGCN-B0: a light graph network for skeletons, with three input branches.
 
-By Song et al., "Constructing Stronger and Faster Baselines for Skeleton-based Action Recognition"; B0 is
-its smallest scale, whose branches have no temporal layer after the stem. N skeletons of M bodies, c
-channels, T frames, V joints.
+From Song et al., "Constructing Stronger and Faster Baselines for Skeleton-based Action Recognition".
+B0 is the smallest variant; its branches have no temporal layer after the stem.
+Shapes: N skeletons of M bodies, c channels, T frames, V joints.
 """
 
 from typing import cast
@@ -11,17 +11,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from remnant.skeleton import Graph, hop_matrices
-from remnant.skeleton.view import BRANCHES, CHANNELS
+from remnant.transforms.skeleton import BRANCHES, CHANNELS
+from remnant.transforms.skeleton_graph import Graph, hop_matrices
 
-HOPS = 3
-WINDOW = 5  # frames of a temporal convolution
+HOPS = 3  # a graph convolution connects joints 0, 1 and 2 bones apart
+WINDOW = 5  # kernel size of temporal convolutions, in frames
 STEM, BRANCH, MAIN = 64, (48, 32), (64, 128)  # channels
 DROPOUT = 0.25
 
 
 class EfficientGcn(nn.Module):
-    """Places, speeds and bones each in a branch of its own, then together."""
+    """One branch each for position, velocity and bone features, followed by a common main part."""
 
     def __init__(self, graph: Graph, classes: int) -> None:
         super().__init__()
@@ -40,14 +40,14 @@ class EfficientGcn(nn.Module):
         self.apply(_initialise)
 
     def maps(self, x: Tensor) -> Tensor:
-        """Return what is pooled into features, of branches (N, 3, 6, T, V, M): (N M, 128, T / 4, V)."""
-        bodies = x.permute(1, 0, 5, 2, 3, 4).flatten(1, 2)  # of all skeletons: they share the weights
+        """Return the feature maps (N * M, 128, T / 4, V) of inputs (N, 3, 6, T, V, M)."""
+        bodies = x.permute(1, 0, 5, 2, 3, 4).flatten(1, 2)  # all bodies share the weights
         parts = [part.contiguous(memory_format=torch.channels_last) for part in bodies]
-        seen = [branch(part) for branch, part in zip(self.branches, parts, strict=True)]
-        return cast(Tensor, self.main(torch.cat(seen, 1)))
+        maps = [branch(part) for branch, part in zip(self.branches, parts, strict=True)]
+        return cast(Tensor, self.main(torch.cat(maps, 1)))
 
     def features(self, x: Tensor) -> Tensor:
-        """Return what the head sees, (N, 128): the mean over bodies, frames and joints."""
+        """Return the inputs of the head, (N, 128): the mean over bodies, frames and joints."""
         pooled = self.maps(x).mean((2, 3))
         return pooled.view(len(x), -1, pooled.shape[1]).mean(1)
 
@@ -65,29 +65,25 @@ def _branch(graph: Graph) -> nn.Sequential:
 
 
 def _pointwise(inputs: int, outputs: int, stride: int = 1) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, 1, stride=(stride, 1)), nn.BatchNorm2d(outputs)
-    )  # fmt: skip
+    return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride=(stride, 1)), nn.BatchNorm2d(outputs))
 
 
 def _temporal(channels: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
     return nn.Sequential(
-        nn.Conv2d(
-            channels, channels, (WINDOW, 1), stride=(stride, 1), padding=(WINDOW // 2, 0), groups=groups
-        ),
+        nn.Conv2d(channels, channels, (WINDOW, 1), (stride, 1), (WINDOW // 2, 0), groups=groups),
         nn.BatchNorm2d(channels),
     )
 
 
 class SpatialConv(nn.Module):
-    """Each joint takes from those 0, 1 and 2 hops away, with weights that are learned for each pair."""
+    """A graph convolution over joints 0, 1 and 2 hops apart, with a learned weight for each pair."""
 
     matrices: Tensor
 
     def __init__(self, inputs: int, outputs: int, graph: Graph) -> None:
         super().__init__()
         self.conv = nn.Conv2d(inputs, HOPS * outputs, 1)
-        # Not saved: it follows from the graph.
+        # Not saved in checkpoints: it is computed from the graph.
         self.register_buffer("matrices", hop_matrices(graph, HOPS), persistent=False)
         self.mask = nn.Parameter(torch.ones(HOPS, len(graph.joints), len(graph.joints)))
         self.norm = nn.BatchNorm2d(outputs)
@@ -95,33 +91,33 @@ class SpatialConv(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return swish(norm(sum over hops of X_k (A_k * mask_k)) + shortcut(x))."""
-        take = self._take_first if x.shape[1] < self.norm.num_features else self._convolve_first
-        return F.silu(self.norm(take(x, self.matrices * self.mask)) + self.shortcut(x))
+        aggregate = self._mix_first if x.shape[1] < self.norm.num_features else self._convolve_first
+        return F.silu(self.norm(aggregate(x, self.matrices * self.mask)) + self.shortcut(x))
 
     def _convolve_first(self, x: Tensor, weight: Tensor) -> Tensor:
         by_hop = self.conv(x).unflatten(1, (HOPS, -1)).permute(0, 2, 3, 4, 1)
-        return mixed(by_hop.flatten(3), weight.permute(2, 1, 0).flatten(1))
+        return mix_joints(by_hop.flatten(3), weight.permute(2, 1, 0).flatten(1))
 
-    def _take_first(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Return the same: to take and to convolve are linear, and few channels are taken sooner."""
-        taken = mixed(x, weight.permute(2, 0, 1).flatten(0, 1)).unflatten(3, (-1, HOPS))
+    def _mix_first(self, x: Tensor, weight: Tensor) -> Tensor:
+        """Compute the same in reverse order (both steps are linear); faster if x has fewer channels."""
+        mixed = mix_joints(x, weight.permute(2, 0, 1).flatten(0, 1)).unflatten(3, (-1, HOPS))
         kernel = self.conv.weight.unflatten(0, (HOPS, -1)).transpose(0, 1).flatten(1, 2)
         bias = torch.einsum("ko,kvw->ow", cast(Tensor, self.conv.bias).view(HOPS, -1), weight)
-        return F.conv2d(taken.permute(0, 4, 1, 2, 3).flatten(1, 2), kernel) + bias[:, None]
+        return F.conv2d(mixed.permute(0, 4, 1, 2, 3).flatten(1, 2), kernel) + bias[:, None]
 
 
-def mixed(x: Tensor, weight: Tensor) -> Tensor:
-    """Mix joints, (N, c, T, V) by (W, V) to (N, c, T, W), as a convolution whose channels are joints.
+def mix_joints(x: Tensor, weight: Tensor) -> Tensor:
+    """Multiply joints (N, c, T, V) by weights (W, V), giving (N, c, T, W).
 
-    Where channels lie last in memory nothing is copied, here and around.
+    Implemented as a convolution with joints as channels, which copies no tensor in channels_last format.
     """
     frames = x.permute(0, 2, 3, 1)
-    taken = F.conv1d(frames.flatten(0, 1), weight[:, :, None])
-    return cast(Tensor, taken.unflatten(0, frames.shape[:2])).permute(0, 3, 1, 2)
+    mixed = F.conv1d(frames.flatten(0, 1), weight[:, :, None])
+    return cast(Tensor, mixed.unflatten(0, frames.shape[:2])).permute(0, 3, 1, 2)
 
 
 class TemporalConv(nn.Module):
-    """A plain convolution over five frames."""
+    """A convolution over five frames with a shortcut."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -133,7 +129,7 @@ class TemporalConv(nn.Module):
 
 
 class SandGlass(nn.Module):
-    """Convolutions over five frames, one channel at a time, on both ends of a bottleneck."""
+    """A bottleneck between two depthwise convolutions over five frames."""
 
     def __init__(self, channels: int, stride: int) -> None:
         super().__init__()
@@ -151,7 +147,7 @@ class SandGlass(nn.Module):
 
 
 class JointAttention(nn.Module):
-    """Which frames and which joints matter: a weight for each, and their products."""
+    """Attention with the product of a weight for each frame and a weight for each joint."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -170,7 +166,7 @@ class JointAttention(nn.Module):
 
 
 class Dropout(nn.Module):
-    """Dropout that draws from a seed of its own, saved with the weights: a run can be cut anywhere."""
+    """Dropout with its own seed, which is saved with the weights, so that runs can be resumed at any step."""
 
     seed: Tensor
 
@@ -180,7 +176,7 @@ class Dropout(nn.Module):
         self.register_buffer("seed", torch.randint(1 << 62, ()))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Drop values in training; the others grow, so that their sum is expected to stay."""
+        """Drop values in train mode, and scale the others so that the expected value stays the same."""
         if not self.training:
             return x
         rng = torch.Generator().manual_seed(int(self.seed))

@@ -1,4 +1,4 @@
-"""A small convolutional network for images of a few pixels."""
+"""A small convolutional network for small images."""
 
 from typing import cast
 
@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 
 class SmallNet(nn.Module):
-    """Three 3 x 3 convolutions with BatchNorm, the second at half the size; then global pooling."""
+    """Three 3 x 3 convolutions with BatchNorm, the second with stride 2, then pooling to 2 x 2."""
 
     def __init__(self, channels: int, classes: int, width: int) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class SmallNet(nn.Module):
         self.head = nn.Linear(8 * width, classes)
 
     def features(self, x: Tensor) -> Tensor:
-        """Return what the head sees, (B, 8 * width)."""
+        """Return the inputs of the head, (B, 8 * width)."""
         return cast(Tensor, self.body(x))
 
     def forward(self, x: Tensor) -> Tensor:

@@ -1,67 +1,23 @@
-"""Label noise: values that give each training row the label that is observed.
+"""Label noise: components that return the observed label of each training sample.
 
-Noise is drawn once over the whole training set, before it is split into tasks; test rows keep their
-true labels.
+Noise is applied once to the whole training set, before it is split into tasks. Test labels are unchanged.
+Any function `(dataset, rng) -> labels` is a valid noise. The classes here add settings and checks.
 """
 
-from remnant.data.source import Spec
-from remnant.errors import RemnantError
-from remnant.noise.base import Demanding, Noise
+from remnant.noise.base import Noise as Noise
 from remnant.noise.by_class import (
-    Asymmetric,
-    Block,
-    Clean,
-    SuperclassRandom,
-    Symmetric,
-    next_in_group,
-    pair_flip,
-    symmetric,
+    Asymmetric as Asymmetric,
+    Block as Block,
+    Clean as Clean,
+    SuperclassRandom as SuperclassRandom,
+    Symmetric as Symmetric,
+    next_in_group as next_in_group,
+    pair_flip as pair_flip,
+    symmetric as symmetric,
 )
-from remnant.noise.by_instance import Instance
-from remnant.noise.files import FromFile
-from remnant.noise.given import Given
-from remnant.noise.human import Human
-from remnant.noise.matrix import Matrix
-
-__all__ = [
-    "NOISES",
-    "Asymmetric",
-    "Block",
-    "Clean",
-    "FromFile",
-    "Given",
-    "Human",
-    "Instance",
-    "Matrix",
-    "Noise",
-    "SuperclassRandom",
-    "Symmetric",
-    "check_fits",
-    "next_in_group",
-    "pair_flip",
-    "symmetric",
-]
-
-NOISES: dict[str, Noise] = {
-    "none": Clean(),
-    "symmetric": Symmetric(),
-    "asymmetric": Asymmetric(),
-    "block": Block(),
-    "superclass-random": SuperclassRandom(),
-    "instance": Instance(),
-    "matrix": Matrix(path="matrix.npy"),
-    "human": Human(),
-    "file": FromFile(path="labels.npy"),
-    "given": Given(),
-}
-
-
-def check_fits(noise: Noise, spec: Spec) -> None:
-    """Refuse noise that needs what is not there."""
-    if spec.labels_are_given and not isinstance(noise, Given):
-        raise RemnantError(
-            f"{spec.name} came with wrong labels, and nobody knows the right ones, which other noise "
-            "is made from. Use given."
-        )
-    if isinstance(noise, Demanding):
-        noise.check(spec)
+from remnant.noise.by_instance import Instance as Instance
+from remnant.noise.from_file import FromFile as FromFile
+from remnant.noise.given import Given as Given
+from remnant.noise.human import Human as Human
+from remnant.noise.matrix import Matrix as Matrix
+from remnant.noise.registry import NOISES as NOISES, check_fits as check_fits

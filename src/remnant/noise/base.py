@@ -1,31 +1,31 @@
-"""What every noise is: a value that gives the observed label of each training row."""
+"""Interfaces of label noise, and the check of noise rates."""
 
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from remnant.data.source import Dataset, Labels, Spec
+from remnant.data.dataset import Dataset, Labels, Spec
 
 
 class Noise(Protocol):
-    """Observed labels of a data set's training rows."""
+    """A callable that returns observed labels: a component, or any function with this signature."""
 
-    def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
-        """Return the observed label of each row, (N,)."""
+    def __call__(self, dataset: Dataset, rng: np.random.Generator, /) -> Labels:
+        """Return the observed label of each training sample, (N,)."""
         ...
 
 
 @runtime_checkable
-class Demanding(Protocol):
-    """Noise that needs what may not be there: knowledge of the classes, or a file."""
+class ChecksDataset(Protocol):
+    """Optional interface of a noise that has requirements, such as superclasses or a file."""
 
     def check(self, spec: Spec) -> None:
-        """Refuse a data set, before its rows are read, that this noise cannot be for."""
+        """Raise RemnantError if a requirement is not met; called before any sample is loaded."""
         ...
 
 
 def check_rate(rate: float) -> None:
-    """Refuse a rate that is not a share."""
+    """Raise ValueError if a noise rate is not in [0, 1]."""
     if not 0 <= rate <= 1:
         hint = f"; for {rate:g} % write {rate / 100:g}" if 1 < rate <= 100 else ""
-        raise ValueError(f"a noise rate is a share in [0, 1], got {rate:g}{hint}")
+        raise ValueError(f"expected a noise rate in [0, 1], got {rate:g}{hint}")

@@ -1,6 +1,6 @@
-"""Noise by the true class alone: a share of each class becomes other classes.
+"""Noise that depends on the true class only.
 
-Of each class exactly round(rate * n) rows change, chosen with the generator. N rows, C classes.
+Exactly round(rate * n) of the n samples of each affected class are mislabelled. N samples, C classes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,37 +8,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remnant.data.source import Dataset, Labels, Spec
+from remnant.data.dataset import Dataset, Labels, Spec
 from remnant.errors import RemnantError
 from remnant.noise.base import check_rate
+from remnant.settings import setting
 
 
-def flip(
-    y: Labels, rate: float, others: Mapping[int, Sequence[int]], rng: np.random.Generator
-) -> Labels:
-    """Change exactly round(rate * n) of the n rows of each class c to one of `others[c]`."""
+def flip(y: Labels, rate: float, others: Mapping[int, Sequence[int]], rng: np.random.Generator) -> Labels:
+    """Change exactly round(rate * n) of the n labels of each class c to random elements of `others[c]`."""
     observed = y.copy()
     for label, targets in others.items():
-        rows = rng.permutation(np.flatnonzero(y == label))
-        chosen = rows[: round(rate * len(rows))]
+        indices = rng.permutation(np.flatnonzero(y == label))
+        chosen = indices[: round(rate * len(indices))]
         if len(targets):
             observed[chosen] = rng.choice(np.asarray(targets, dtype=np.int64), size=len(chosen))
     return observed
 
 
 def symmetric(y: Labels, rate: float, classes: int, rng: np.random.Generator) -> Labels:
-    """Change labels to any other class with equal probability; never to the true one."""
+    """Change labels to one of the other classes, chosen uniformly at random."""
     others = {label: [c for c in range(classes) if c != label] for label in range(classes)}
     return flip(y, rate, others, rng)
 
 
 def pair_flip(y: Labels, rate: float, targets: Mapping[int, int], rng: np.random.Generator) -> Labels:
-    """Change labels of class c to `targets[c]`; classes without a target stay."""
+    """Change labels of class c to `targets[c]`; classes without a target stay clean."""
     return flip(y, rate, {label: [target] for label, target in targets.items()}, rng)
 
 
 def next_in_group(groups: Sequence[int]) -> dict[int, int]:
-    """Map each class to the next one of its group, the last to the first.
+    """Map each class to the next class of its group, and the last class of a group to its first.
 
     >>> next_in_group([0, 1, 0, 1, 0])
     {0: 2, 2: 4, 4: 0, 1: 3, 3: 1}
@@ -52,97 +51,97 @@ def next_in_group(groups: Sequence[int]) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class Clean:
-    """Every label is right."""
+    """No noise: every observed label is the true label."""
 
-    def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
-        """Return the true labels."""
-        return data.y.copy()
+    def __call__(self, dataset: Dataset, rng: np.random.Generator) -> Labels:
+        """Return a copy of the true labels."""
+        return dataset.y.copy()
 
 
 @dataclass(frozen=True)
 class Symmetric:
-    """A share of each class gets another class, all others being equally likely."""
+    """A fraction of each class is relabelled as another class, chosen uniformly at random."""
 
-    rate: float = 0.4  # share of rows whose label is wrong
+    rate: float = setting(0.4, "noise rate: fraction of mislabelled samples")
 
     def __post_init__(self) -> None:
         check_rate(self.rate)
 
-    def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
+    def __call__(self, dataset: Dataset, rng: np.random.Generator) -> Labels:
         """Return the observed labels."""
-        return symmetric(data.y, self.rate, len(data.spec.classes), rng)
+        return symmetric(dataset.y, self.rate, len(dataset.spec.classes), rng)
 
 
 @dataclass(frozen=True)
 class Asymmetric:
-    """A share of each class becomes the one class it resembles.
+    """A fraction of each class is relabelled as one similar class.
 
-    CIFAR-10: truck -> automobile, bird -> airplane, deer -> horse, cat <-> dog; other classes stay.
-    CIFAR-100: the next class inside the superclass, circularly.
+    CIFAR-10: truck -> automobile, bird -> airplane, deer -> horse, cat <-> dog; others stay clean.
+    CIFAR-100: the next class of the same superclass, cyclically.
     """
 
-    rate: float = 0.4  # share of rows of an affected class whose label is wrong
+    rate: float = setting(0.4, "noise rate: fraction of mislabelled samples in each affected class")
 
     def __post_init__(self) -> None:
         check_rate(self.rate)
 
     def check(self, spec: Spec) -> None:
-        """Refuse data that does not say which classes resemble each other."""
-        if not spec.superclass and not spec.mistaken_for:
+        """Raise RemnantError if the dataset does not define similar classes."""
+        if not spec.superclass and not spec.confused_with:
             raise RemnantError(
-                f"asymmetric noise needs to know which classes of {spec.name} resemble each other: it "
-                "has neither superclasses nor pairs. Use block:RATE, symmetric:RATE or file:PATH."
+                f"asymmetric noise needs superclasses or pairs of similar classes, but {spec.name} has "
+                "neither. Use block:RATE, symmetric:RATE or file:PATH."
             )
 
-    def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
+    def __call__(self, dataset: Dataset, rng: np.random.Generator) -> Labels:
         """Return the observed labels."""
-        spec = data.spec
+        spec = dataset.spec
         self.check(spec)
-        targets = next_in_group(spec.superclass) if spec.superclass else spec.mistaken_for
-        return pair_flip(data.y, self.rate, targets, rng)
+        targets = next_in_group(spec.superclass) if spec.superclass else spec.confused_with
+        return pair_flip(dataset.y, self.rate, targets, rng)
 
 
 @dataclass(frozen=True)
 class Block:
-    """A share of each class becomes the next class of its block of `size` consecutive numbers."""
+    """A fraction of each class is relabelled as the next class in its block of consecutive classes."""
 
-    rate: float = 0.4
-    size: int = 5
+    rate: float = setting(0.4, "noise rate: fraction of mislabelled samples")
+    size: int = setting(5, "number of classes in a block")
 
     def __post_init__(self) -> None:
         check_rate(self.rate)
         if self.size < 2:
-            raise ValueError(f"size is the number of classes of a block, at least 2, got {self.size}")
+            raise ValueError(f"expected a block size of at least 2 classes, got {self.size}")
 
-    def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
+    def __call__(self, dataset: Dataset, rng: np.random.Generator) -> Labels:
         """Return the observed labels."""
-        blocks = [label // self.size for label in range(len(data.spec.classes))]
-        return pair_flip(data.y, self.rate, next_in_group(blocks), rng)
+        blocks = [label // self.size for label in range(len(dataset.spec.classes))]
+        return pair_flip(dataset.y, self.rate, next_in_group(blocks), rng)
 
 
 @dataclass(frozen=True)
 class SuperclassRandom:
-    """A share of each class gets another class of its superclass, all being equally likely."""
+    """A fraction of each class is relabelled as another class of its superclass, chosen uniformly."""
 
-    rate: float = 0.4
+    rate: float = setting(0.4, "noise rate: fraction of mislabelled samples")
 
     def __post_init__(self) -> None:
         check_rate(self.rate)
 
     def check(self, spec: Spec) -> None:
-        """Refuse data without superclasses."""
+        """Raise RemnantError if the dataset has no superclasses."""
         if not spec.superclass:
             raise RemnantError(
-                f"superclass-random noise needs superclasses, which {spec.name} has not. "
+                f"superclass-random noise needs superclasses, but {spec.name} has none. "
                 "Use symmetric:RATE or block:RATE."
             )
 
-    def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
+    def __call__(self, dataset: Dataset, rng: np.random.Generator) -> Labels:
         """Return the observed labels."""
-        self.check(data.spec)
-        groups = data.spec.superclass
+        self.check(dataset.spec)
+        groups = dataset.spec.superclass
         others = {
             label: [c for c in range(len(groups)) if groups[c] == group and c != label]
             for label, group in enumerate(groups)
         }
-        return flip(data.y, self.rate, others, rng)
+        return flip(dataset.y, self.rate, others, rng)

@@ -1,26 +1,26 @@
-"""Labels that a data set came with, wrong ones among them: noise that nobody has to make."""
+"""Noise of datasets that are published with noisy labels, which are used as observed labels."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from remnant.data.source import Dataset, Labels, Spec
+from remnant.data.dataset import Dataset, Labels, Spec
 from remnant.errors import RemnantError
 
 
 @dataclass(frozen=True)
 class Given:
-    """The labels that the data set came with, for data that is noisy by nature (Food-101N)."""
+    """The labels published with a dataset that has real label noise (Food-101N)."""
 
     def check(self, spec: Spec) -> None:
-        """Refuse data whose own labels are the true ones."""
-        if not spec.labels_are_given:
+        """Raise RemnantError if the published labels of the dataset are its true labels."""
+        if not spec.has_noisy_labels:
             raise RemnantError(
-                f"the labels that {spec.name} came with are taken to be right. Use none for these, or "
-                "noise that makes wrong ones, such as symmetric:RATE."
+                f"the noise `given` needs a dataset with noisy labels, but {spec.name} has clean labels. "
+                "Use none, or a synthetic noise such as symmetric:RATE."
             )
 
-    def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
-        """Return the given labels."""
-        self.check(data.spec)
-        return data.named.copy()
+    def __call__(self, dataset: Dataset, rng: np.random.Generator) -> Labels:
+        """Return a copy of the published labels."""
+        self.check(dataset.spec)
+        return dataset.provided_labels.copy()

@@ -1,6 +1,6 @@
-"""Noise by a transition matrix: how likely each class is observed as each other.
+"""Noise from a transition matrix: the fraction of each true class that is observed as each class.
 
-Row c of the matrix (C, C) holds the shares of the true class c that are observed as class 0, 1, ...
+Row c of the matrix (C, C) holds the fractions of true class c that are observed as class 0, 1, ...
 """
 
 from dataclasses import dataclass
@@ -9,86 +9,86 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from remnant.data.source import Dataset, Labels, Spec
+from remnant.data.dataset import Dataset, Labels, Spec
 from remnant.errors import RemnantError
-from remnant.noise.files import read_array
+from remnant.noise.from_file import read_array
+from remnant.settings import setting
 
-TOLERANCE = 1e-4  # by which a row may miss 1: shares written with six digits, or in single precision
+TOLERANCE = 1e-4  # of row sums: fractions may be rounded to six digits or to single precision
 
 
-def apportion(shares: NDArray[np.float64], total: int, rng: np.random.Generator) -> Labels:
-    """Divide `total` rows by shares that add up to 1, by largest remainder; equal ones draw lots.
+def apportion(fractions: NDArray[np.float64], total: int, rng: np.random.Generator) -> Labels:
+    """Divide `total` samples in proportion to `fractions` (largest remainder, ties broken at random).
 
     >>> apportion(np.array([0.5, 0.3, 0.2]), 7, np.random.default_rng(0)).tolist()
     [4, 2, 1]
     """
-    quota = shares / shares.sum() * total
-    # What is whole but for a rounding error is whole.
+    quota = fractions / fractions.sum() * total
+    # A quota that is below an integer only because of a rounding error counts as that integer.
     counts: Labels = np.floor(quota + 1e-9).astype(np.int64)
-    lots = rng.permutation(len(shares))
-    remainder = np.where(shares > 0, np.round(quota - counts, 9), -1.0)
-    largest_first = np.lexsort((lots, -remainder))
+    tie_order = rng.permutation(len(fractions))
+    remainder = np.where(fractions > 0, np.round(quota - counts, 9), -1.0)
+    largest_first = np.lexsort((tie_order, -remainder))
     counts[largest_first[: total - counts.sum()]] += 1
     return counts
 
 
-def transfer(y: Labels, matrix: NDArray[np.float64], rng: np.random.Generator) -> Labels:
-    """Give each class the labels of its row of the matrix, in exact numbers, to rows chosen by lot."""
+def apply_matrix(y: Labels, matrix: NDArray[np.float64], rng: np.random.Generator) -> Labels:
+    """Relabel randomly chosen samples; the number for each pair of classes follows from the matrix."""
     observed = y.copy()
-    for label, shares in enumerate(matrix):
-        rows = rng.permutation(np.flatnonzero(y == label))
-        observed[rows] = np.repeat(np.arange(len(shares)), apportion(shares, len(rows), rng))
+    for label, fractions in enumerate(matrix):
+        indices = rng.permutation(np.flatnonzero(y == label))
+        observed[indices] = np.repeat(np.arange(len(fractions)), apportion(fractions, len(indices), rng))
     return observed
 
 
 def read_matrix(path: Path, key: str, spec: Spec) -> NDArray[np.float64]:
-    """Read the transition matrix of a data set's classes."""
-    matrix, size = read_array(path, key, "shares", "row of the matrix"), len(spec.classes)
+    """Read a transition matrix (C, C) for the classes of a dataset, and check it."""
+    matrix, size = read_array(path, key, "fractions", "row of the matrix"), len(spec.classes)
     if matrix.dtype.kind not in "fiu" or matrix.shape != (size, size):
         raise RemnantError(
-            f"{path}: expected a matrix of {size} x {size} numbers, a row for each true class of "
-            f"{spec.name}, found an array of shape {matrix.shape} and type {matrix.dtype}."
+            f"{path}: expected a matrix of {size} x {size} numbers, one row per true class of "
+            f"{spec.name}, got an array of shape {matrix.shape} and type {matrix.dtype}."
         )
-    shares = matrix.astype(np.float64)
-    wrong = np.argwhere(~(shares >= 0))
-    if len(wrong):
-        row, column = wrong[0]
+    fractions = matrix.astype(np.float64)
+    invalid = np.argwhere(~(fractions >= 0))
+    if len(invalid):
+        row, column = invalid[0]
         raise RemnantError(
-            f"{path}: expected shares in [0, 1], found {shares[row, column]:g} in row {row} "
+            f"{path}: expected fractions in [0, 1], got {fractions[row, column]:g} in row {row} "
             f"({spec.classes[row]}), column {column} ({spec.classes[column]})."
         )
-    sums = shares.sum(axis=1)
+    sums = fractions.sum(axis=1)
     rows = np.flatnonzero(np.abs(sums - 1) > TOLERANCE)
     if len(rows):
-        columns = shares.sum(axis=0)
-        is_transposed = np.allclose(columns, 1, atol=TOLERANCE)
-        cure = "Its columns do: transpose it." if is_transposed else "Divide each row by its sum."
+        is_transposed = np.allclose(fractions.sum(axis=0), 1, atol=TOLERANCE)
+        fix = "Its columns do: transpose it." if is_transposed else "Divide each row by its sum."
         raise RemnantError(
-            f"{path}: expected rows that add up to 1, found {sums[rows[0]]:g} in row {rows[0]} "
-            f"({spec.classes[rows[0]]}), and {len(rows)} such rows in all. {cure}"
+            f"{path}: expected rows that sum to 1, got a sum of {sums[rows[0]]:g} in row {rows[0]} "
+            f"({spec.classes[rows[0]]}); {len(rows)} rows do not sum to 1. {fix}"
         )
-    return shares
+    return fractions
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Shares read from a file: row c says how much of class c is observed as each class.
+    """Transition matrix read from a file: row c holds the fractions of class c observed as each class.
 
-    A matrix of C x C: .npy, .csv (one row a line), or an array named `key` of an .npz.
+    The file holds a C x C array: .npy, .csv (one row per line), or the array `key` of an .npz.
     """
 
-    path: str = ""
-    key: str = ""  # which array of an .npz
+    path: str = setting("", "file with the transition matrix: .npy, .npz or .csv")
+    key: str = setting("", "name of the array in an .npz file")
 
     def __post_init__(self) -> None:
         if not self.path:
             raise ValueError("the noise `matrix` needs a path: write matrix:matrix.npy")
 
     def check(self, spec: Spec) -> None:
-        """Refuse a file that holds no transition matrix of these classes."""
+        """Raise RemnantError if the file has no transition matrix for the classes of the dataset."""
         read_matrix(Path(self.path).expanduser(), self.key, spec)
 
-    def __call__(self, data: Dataset, rng: np.random.Generator) -> Labels:
+    def __call__(self, dataset: Dataset, rng: np.random.Generator) -> Labels:
         """Return the observed labels."""
-        matrix = read_matrix(Path(self.path).expanduser(), self.key, data.spec)
-        return transfer(data.y, matrix, rng)
+        matrix = read_matrix(Path(self.path).expanduser(), self.key, dataset.spec)
+        return apply_matrix(dataset.y, matrix, rng)

@@ -1,0 +1,159 @@
+"""The commands `remnant data get`, `remnant data check` and `remnant data noise`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from remnant.errors import RemnantError
+
+if TYPE_CHECKING:
+    from remnant.data import Dataset
+
+app = typer.Typer(
+    name="data",
+    help="Download datasets, check their files, show label noise.",
+    no_args_is_help=True,
+)
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="Folder of the data files. Default: $REMNANT_DATA, otherwise the user's cache.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def get(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="See `remnant list data`.", show_default=False)],
+    folder: DataDir = None,
+) -> None:
+    """Download the files of a dataset, and replace those that are damaged.
+
+    Intact files are not downloaded again. cifar10n and cifar100n are sets of human annotations.
+
+    Example: remnant data get cifar10 --data-dir ~/data
+    """
+    from remnant import data
+    from remnant.noise import human_labels
+
+    place, labels = data.data_dir(folder), human_labels.DOWNLOADS.get(name)
+    typer.echo(human_labels.download(labels, place) if labels else data.get(name, place))
+
+
+@app.command()
+def check(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Datasets. Default: all.", show_default=False),
+    ] = None,
+    folder: DataDir = None,
+) -> None:
+    """Compare the files of datasets with the published ones; exit with status 1 if one differs.
+
+    Without a NAME all datasets are checked, and missing datasets are not errors.
+
+    Example: remnant data check cifar10 --data-dir ~/data
+    """
+    from remnant import data
+
+    place = data.data_dir(folder)
+    # Datasets may share their files, which are listed once.
+    every = [name for name, entry in data.DATA.items() if entry.files and entry.files.name == name]
+    reports = [_report(name, place, is_required=bool(names)) for name in names or every]
+    if not all(reports):
+        raise typer.Exit(1)
+
+
+def _report(name: str, folder: Path | None, *, is_required: bool) -> bool:
+    """Print the state of each file of a dataset; return whether all of them are intact."""
+    from remnant import data
+
+    checks = data.check(name, folder)
+    files, manual = data.entry(name).files, data.entry(name).manual_download
+    if not checks:
+        typer.echo(f"{name}: {manual or 'no files that can be checked'}")
+        return True
+    command = manual if files is None else data.repair_command(files.name, folder)
+    if not is_required and not any(c.exists for c in checks):
+        typer.echo(f"{name}: not downloaded; to download it: {command}")
+        return True
+    for c in checks:
+        typer.echo(f"{name}: {c.path}: {c.problem or 'ok'}")
+    is_intact = not any(c.problem for c in checks)
+    if not is_intact:
+        typer.echo(f"{name}: to repair it: {command}")
+    return is_intact
+
+
+@app.command()
+def noise(
+    name: Annotated[str, typer.Argument(metavar="DATA", help="A dataset.", show_default=False)],
+    kind: Annotated[
+        str, typer.Option("--noise", "--type", metavar="TYPE", help="symmetric:0.4, human:worse, ...")
+    ],
+    seed: Annotated[int, typer.Option(help="Random seed; a run with this seed has the same labels.")] = 0,
+    per_class: Annotated[int, typer.Option(help="Training samples per class; 0: all.")] = 0,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the noise, such as noise.shared=true."),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Plot the matrix.", show_default=False)
+    ] = None,
+    folder: DataDir = None,
+) -> None:
+    """Show the transition matrix of a noise: the fraction of each class observed as each class.
+
+    Example: remnant data noise cifar10 --noise human:worse --plot noise.svg --data-dir ~/data
+    """
+    from remnant.cli.run import parse
+    from remnant.config import recipe, resolve
+    from remnant.config.components import short
+    from remnant.config.registries import REGISTRIES
+    from remnant.data import data_dir, entry
+    from remnant.experiment.build import build_dataset
+    from remnant.report.transition import headline, table, transitions
+    from remnant.report.transition_plot import draw_transitions
+
+    if plot and plot.suffix != ".svg":
+        raise RemnantError(f"{plot}: expected a file name that ends with .svg.")
+    texts = [f"data={name}", f"noise={kind}", f"seed={seed}", f"per_class={per_class}", *(changes or [])]
+    net = {} if entry(name).spec.are_images else {"net": "efficientgcn-b0"}  # required, but not used
+    config = resolve(recipe.apply({"tasks": 1} | net, parse([], texts)[1]))
+    dataset, observed = build_dataset(config, data_dir(folder))
+    if dataset.spec.has_noisy_labels:
+        _show_given(dataset, plot)
+        return
+    counts = transitions(dataset.y, observed, len(dataset.spec.classes))
+    label = short(REGISTRIES["noise"], config.noise)
+    title = f"{name}, noise {label}, seed {config.seed}: {headline(counts)}"
+    if plot:
+        try:
+            plot.write_text(draw_transitions(counts, dataset.spec.classes, title), encoding="utf-8")
+        except OSError as error:
+            raise RemnantError(
+                f"{plot}: expected a writable file, found: {error.strerror}. Choose another one."
+            ) from error
+    print(f"{title}\n\n{table(counts, dataset.spec.classes)}")
+    if plot:
+        print(f"\n{plot}")
+
+
+def _show_given(dataset: "Dataset", plot: Path | None) -> None:
+    """Print the noise rates of the labels provided with a dataset."""
+    from remnant.report.transition import format_noise_rate, given_table
+
+    if plot:
+        raise RemnantError(
+            f"{plot}: expected noise with known true labels, but those of the noisy samples of "
+            f"{dataset.spec.name} are unknown. Omit --plot to print the noise rates."
+        )
+    labels = dataset.provided_labels
+    is_noisy = dataset.y != labels
+    title = f"{dataset.spec.name}, noise given: {format_noise_rate(int(is_noisy.sum()), len(is_noisy))}"
+    print(f"{title}\n\n{given_table(labels, is_noisy, dataset.spec.classes)}")

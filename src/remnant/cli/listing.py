@@ -1,0 +1,164 @@
+"""The command `remnant list`."""
+
+import inspect
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from remnant.errors import RemnantError, nearest
+
+if TYPE_CHECKING:
+    from remnant.extensions import Registry
+
+Rows = Iterable[tuple[str, str]]
+
+LISTS = ("methods", "data", "nets", "noises", "recipes")
+COMPONENTS = ("objectives", "schedules", "insertions", "replacements", "consolidations", "algorithms")
+MORE = (*COMPONENTS, "settings")
+
+
+def list_(
+    what: Annotated[
+        str, typer.Argument(help=f"{', '.join(LISTS)} (default: all of these), {', '.join(MORE)}.")
+    ] = "",
+    method: Annotated[
+        str, typer.Argument(metavar="[METHOD]", help="With `settings`: list only those of this method.")
+    ] = "",
+) -> None:
+    """List methods, datasets, networks, noises, recipes, components and settings.
+
+    \b
+    Examples:
+      remnant list
+      remnant list methods
+      remnant list settings
+      remnant list settings spr
+    """
+    known = [*LISTS, *MORE]
+    if what and what not in known:
+        raise RemnantError(f"unknown list {what!r}{nearest(what, known)} Expected one of {', '.join(known)}.")
+    if method and what != "settings":
+        raise RemnantError(f"expected a method after `list settings` only, got {what} {method}.")
+    for name in [what] if what else LISTS:
+        show(name, method)
+
+
+def show(what: str, method: str) -> None:
+    """Print one list."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2), show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for name, meaning in rows(what, method):
+        table.add_row(f"  {escape(name)}", escape(meaning))
+    console = Console()
+    console.print(f"[bold]{what}{f' of {escape(method)}' if method else ''}[/]")
+    console.print(table, highlight=False)
+    console.print()
+
+
+def rows(what: str, method: str = "") -> Rows:
+    """Return name and description of each entry of a list."""
+    from remnant.config.recipe import recipes
+    from remnant.config.registries import METHOD_NAMES, REGISTRIES
+    from remnant.data.registry import DATASETS
+
+    if what == "methods":
+        return [*_described(METHOD_NAMES), *suffixes()]
+    if what == "data":
+        return _described(DATASETS)
+    if what == "recipes":
+        return ((name, text.splitlines()[0].lstrip("# ")) for name, text in recipes().items())
+    if what == "settings":
+        return method_settings(method) if method else all_settings()
+    return _described(REGISTRIES[what.removesuffix("s")])
+
+
+def _described(registry: "Registry") -> Rows:
+    """Yield the entries of a registry; if one is broken, its error is the description."""
+    from remnant.data import entry
+
+    for name in registry:
+        try:
+            value = registry[name] if registry.kind != "dataset" else entry(name)
+            yield example(registry, name), str(getattr(value, "about", "")) or first_line(value)
+        except RemnantError as error:
+            yield name, str(error)
+    for name in registry.shadowed():
+        yield name, "not used: a built-in component has the same name. Rename it in its package."
+
+
+def suffixes() -> Rows:
+    """Yield the suffixes that can follow the name of a replay method."""
+    from remnant.methods.registry import SUFFIX_ABOUT
+
+    for suffix, about in SUFFIX_ABOUT.items():
+        yield f"...+{suffix}", f"any replay method, then {about} at the end of each task"
+
+
+def first_line(component: object) -> str:
+    """Return the first line of the docstring of a component, or of the function it wraps."""
+    functions = [value for value in getattr(component, "__dict__", {}).values() if inspect.isfunction(value)]
+    described = functions[0] if functions else component if inspect.isroutine(component) else type(component)
+    lines = (described.__doc__ or "").strip().splitlines()
+    return lines[0] if lines else ""
+
+
+def example(registry: "Registry", name: str) -> str:
+    """Return how a component can be written: with its first setting, if that is informative."""
+    from remnant.config.components import short
+    from remnant.settings import settings
+
+    first = next(iter(settings(registry[name]).values()), 0)
+    return (
+        short(registry, registry[name])
+        if first and registry.kind not in ("method", "algorithm", "dataset")
+        else name
+    )
+
+
+def all_settings() -> Iterator[tuple[str, str]]:
+    """Yield every setting with its default and its meaning."""
+    from remnant.config import Config
+    from remnant.config.components import short
+    from remnant.config.registries import OF_METHOD, REGISTRIES
+    from remnant.settings import describe_setting, settings
+
+    for name, field in Config.model_fields.items():
+        registry = REGISTRIES.get(name)
+        if registry is None:
+            yield f"{name} = {field.default!r}", str(field.description)
+            continue
+        default = "set by the method" if name in OF_METHOD else repr(short(registry, field.default))
+        yield f"{name} = {default}", f"{field.description}: {', '.join(registry)}"
+        owners: dict[tuple[str, str], list[str]] = {}
+        for choice, value in registry.builtin.items():
+            for key, default_value in settings(value).items():
+                row = f"  {name}.{key} = {default_value!r}", describe_setting(value, key)
+                owners.setdefault(row, []).append(choice)
+        for (setting, text), choices in owners.items():
+            yield setting, f"{', '.join(choices)}: {text}"
+
+
+def method_settings(name: str) -> Iterator[tuple[str, str]]:
+    """Yield the settings of one method with the values it has by default."""
+    from remnant.config import Config, resolve
+    from remnant.config.registries import REGISTRIES
+    from remnant.settings import describe_setting
+
+    config = resolve({"method": name})
+    for key, value in config.table().items():
+        about = str(Config.model_fields[key].description)
+        if not isinstance(value, dict):
+            yield f"{key} = {value!r}", about
+            continue
+        chosen = value.get("name", value.get("python"))
+        yield f"{key} = {chosen!r}", f"{about}: {', '.join(REGISTRIES[key])}"
+        component = getattr(config, key)
+        for setting, default in value.items():
+            if setting not in ("name", "python", "source"):
+                yield f"  {key}.{setting} = {default!r}", describe_setting(component, setting)

@@ -1,0 +1,151 @@
+"""The command `remnant run`, which parses its arguments and runs a recipe."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from remnant.cli.data import DataDir
+from remnant.errors import RemnantError
+from remnant.settings import literal
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[RECIPE] [KEY=VALUE]...",
+        help="Name of a recipe, TOML file or run folder (default: digits), then settings.",
+        show_default=False,
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any setting: see `remnant list settings`."),
+]
+
+
+def run(
+    words: Words = None,
+    method: Annotated[
+        str | None, typer.Option(help="A name, see `remnant list methods`, or FILE.py:NAME.")
+    ] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="symmetric:0.4, instance:0.2, file:labels.npy, none, ...")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
+    per_class: Annotated[
+        int | None, typer.Option(help="Use a fixed subset of this many training samples per class.")
+    ] = None,
+    changes: Settings = None,
+    out: Annotated[Path, typer.Option(help="Folder that contains the run folders.")] = Path("runs"),
+    data_dir: DataDir = None,
+    save_every: Annotated[
+        float, typer.Option(min=0, help="Seconds between checkpoints; 0: every step.")
+    ] = 10.0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Restart from the beginning and discard existing results.")
+    ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Stop if a data file cannot be read, instead of skipping it."),
+    ] = False,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write TensorBoard events to the run folder.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the config and an estimate of time and memory only.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the run folder only.")] = False,
+) -> None:
+    """Run an experiment, or resume it where it was interrupted.
+
+    \b
+    Examples:
+      remnant run
+      remnant run digits --method er --noise symmetric:0.6 --seed 1
+      remnant run cifar10-small --data-dir ~/data --set net.width=16 buffer_size=500
+      remnant run --set replacement=lass schedule=always insertion.alpha=0.5
+      remnant run --method ./ntd.py:NTD
+      remnant run runs/digits-aer-abs-symmetric-0.4-s0-1a2b3c4d
+
+    The last line printed is the run folder. Repeating the command resumes an interrupted run, bit for bit,
+    and does nothing if the run is finished.
+    """
+    named = {"method": method, "noise": noise, "seed": seed, "per_class": per_class}
+    texts = [f"{key}={value}" for key, value in named.items() if value is not None]
+    recipe, settings = parse(words or [], [*texts, *(changes or [])])
+    if dry_run:
+        print_plan(recipe, settings, out, data_dir, strict)
+        return
+    from remnant.experiment.loggers.console import console_logger
+    from remnant.experiment.loggers.tensorboard import TensorBoard
+    from remnant.experiment.run import run_recipe
+    from remnant.experiment.runner import Options
+
+    loggers = [console_logger(quiet), *([TensorBoard()] if tensorboard else [])]
+    folder = run_recipe(recipe, settings, Options(out, data_dir, force, save_every, strict), loggers)
+    if not quiet:
+        from remnant.report.summary import show
+
+        show(folder, data_dir)
+    print(folder)
+
+
+def parse(words: Sequence[str], texts: Sequence[str]) -> tuple[str | None, dict[str, Any]]:
+    """Return the recipe and the settings of a command line; each setting may occur only once.
+
+    >>> parse(["cifar10-small", "net.width=16"], ["lr=0.1"])
+    ('cifar10-small', {'lr': 0.1, 'net.width': 16})
+    """
+    recipes = [word for word in words if "=" not in word or os.path.exists(word)]
+    if len(recipes) > 1:
+        raise RemnantError(f"expected one recipe, got {', '.join(recipes)}.")
+    settings: dict[str, Any] = {}
+    for text in [*texts, *(word for word in words if word not in recipes)]:
+        key, equals, value = text.partition("=")
+        key = key.strip()
+        if not equals:
+            raise RemnantError(f"expected key=value, got {text!r}: write --set lr=0.1")
+        if key in settings:
+            raise RemnantError(f"expected each setting once, got {key} twice.")
+        settings[key] = literal(value.strip())
+    return (recipes[0] if recipes else None), settings
+
+
+def print_plan(
+    recipe: str | None, settings: Mapping[str, Any], out: Path, data_dir: Path | None, strict: bool
+) -> None:
+    """Print what a run would do, with an estimate of its time and memory."""
+    from remnant.config.components import short
+    from remnant.config.recipe import to_config
+    from remnant.config.registries import REGISTRIES
+    from remnant.data import data_dir as find_data_dir
+    from remnant.engine.threads import compute_threads
+    from remnant.experiment.build import build_stream, known_noise_rate, skipped_files
+    from remnant.experiment.estimate import estimate
+    from remnant.experiment.loggers.console import duration
+    from remnant.experiment.run import is_finished
+    from remnant.report.paper import paper_figures
+    from remnant.report.summary import paper
+
+    config = to_config(recipe, settings)
+    with compute_threads(config.threads):
+        stream = build_stream(config, find_data_dir(data_dir))
+        skipped = skipped_files(stream, strict)
+        expected = estimate(config, stream)
+    counts = [len(task) for task in stream.tasks]
+    folder = out / config.run_id(stream.fingerprint)
+    noise = short(REGISTRIES["noise"], config.noise)
+    print(config.toml())
+    print(f"# data      {sum(counts):,} training samples in {len(counts)} task(s): {counts}")
+    for line in skipped:
+        print(f"# data      {line}")
+    print(f"# noise     {noise}: {100 * known_noise_rate(stream):.1f} % of the labels are noisy")
+    steps = ", ".join(f"{kind} {work.steps:,}" for kind, work in expected.plan.works.items())
+    print(f"# steps     {steps}")
+    print(f"# time      about {duration(expected.seconds)} on {config.threads} thread(s)")
+    print(f"# memory    about {expected.megabytes:,.0f} MB")
+    for _, value, meaning in paper(paper_figures(config)):
+        print(f"# paper     {value} {meaning}")
+    print(f"# folder    {folder} ({'finished' if is_finished(folder) else 'to do'})")

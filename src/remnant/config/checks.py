@@ -1,0 +1,45 @@
+"""Checks for settings that cannot be used together."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from remnant.config.registries import components_of
+from remnant.config.schema import Config
+from remnant.errors import RemnantError
+from remnant.methods.protocol import Problem
+from remnant.nets import check_fits as check_net
+from remnant.noise import check_fits as check_noise
+from remnant.stream import class_order, split_evenly
+
+
+def config_problems(config: Config) -> Iterator[Problem]:
+    """Yield the problems of a config."""
+    spec = config.spec
+    classes = len(spec.classes)
+    if config.split and (sum(config.split) != classes or min(config.split) < 1):
+        yield Problem.of(
+            f"split: expected numbers of classes that add up to the {classes} of {spec.name}, got "
+            f"{list(config.split)} ({sum(config.split)})",
+            *("data", "split"),
+        )
+    if any(not 0 < fraction < 1 for fraction in config.lr_drops):
+        text = f"lr_drops: expected fractions in (0, 1), got {list(config.lr_drops)}"
+        yield Problem.of(text, "lr_drops")
+    attempts: dict[str, Callable[[], object]] = {
+        "tasks": lambda: config.split or split_evenly(classes, config.tasks),
+        "class_order": lambda: class_order(config.class_order, spec, np.random.default_rng()),
+        "noise": lambda: check_noise(config.noise, spec),
+        "net": lambda: check_net(config.net, spec),
+    }
+    for key, attempt in attempts.items():
+        try:
+            attempt()
+        except RemnantError as error:
+            yield Problem.of(f"{key}: {error}", "data", key)
+    method = config.to_method()
+    for name in components_of(method) if not spec.are_images else ():
+        if getattr(getattr(method, name), "cutmix", 0):
+            text = f"{name}: CutMix needs images, but {spec.name} has skeletons; set {name}.cutmix=0"
+            yield Problem.of(text, "data", "method", name)
+    yield from method.check(config.setup(), config.method)

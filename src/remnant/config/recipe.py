@@ -1,0 +1,227 @@
+"""Recipes: TOML files with settings, built-in or written by the user.
+
+Besides settings, a recipe may have a `base`, tables `[[for]]` with settings for some methods and noises,
+and a table `[paper]` with published results.
+"""
+
+import contextlib
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from remnant.config.components import as_table, build, describe
+from remnant.config.registries import OF_METHOD, REGISTRIES, find_method
+from remnant.config.resolve import DEFAULTS, resolve, unknown_key
+from remnant.config.schema import Config
+from remnant.data import Dataset, entry
+from remnant.errors import RemnantError, nearest
+from remnant.settings import settings
+
+CASES, PAPER = "for", "paper"  # tables of a recipe that are not settings
+CONDITIONS = ("method", "noise")  # of a case
+
+
+def recipes() -> dict[str, str]:
+    """Return the text of each packaged recipe."""
+    return dict(sorted(_texts(files("remnant.config") / "recipes")))
+
+
+def _texts(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:
+    for file in folder.iterdir():
+        if file.is_dir():
+            yield from _texts(file, f"{prefix}{file.name}/")
+        elif file.name.endswith(".toml"):
+            yield prefix + file.name.removesuffix(".toml"), file.read_text(encoding="utf-8")
+
+
+def to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any]) -> Config:
+    """Return the config of a recipe (by default digits), a table or a config, with changed settings."""
+    if isinstance(recipe, Config):
+        return resolve(apply(recipe.values(), settings)) if settings else recipe
+    resolved = apply(recipe if isinstance(recipe, Mapping) else read(str(recipe or "digits")), settings)
+    if recipe is None and "data" in settings and "name" not in settings:
+        with contextlib.suppress(RemnantError):  # an unknown dataset is reported with all other mistakes
+            data = settings["data"]
+            spec = data.spec if isinstance(data, Dataset) else entry(str(data)).spec
+            resolved["name"] = re.sub(r"[^\w.+-]+", "-", spec.name)
+    return resolve(resolved)
+
+
+def find(name: str) -> Path | None:
+    """Return the path of a recipe file, or of the config in a run folder; None if there is none."""
+    path = Path(name)
+    try:
+        path = path / "config.toml" if path.is_dir() else path
+        return path if path.is_file() else None
+    except OSError:  # the name is too long for a file
+        return None
+
+
+def read(name: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the settings of a packaged recipe or of a file.
+
+    Settings for certain methods and noises are under `for`; `apply` selects them. Missing settings are
+    taken from the recipe named as `base`; `above` are the recipes that are based on this one.
+    """
+    if name in above:
+        raise RemnantError(f"{name}: expected another recipe as base, got a recipe that is based on itself.")
+    table = {key: value for key, value in _parsed(name).items() if key != PAPER}
+    base = table.pop("base", None)
+    if base is not None:
+        beside = os.path.normpath(Path(name).parent / str(base))  # relative to the file that names it
+        below = read(beside if find(beside) else str(base), (*above, name))
+        cases = [_without_own(case, table) for case in below.get(CASES, [])]
+        table = below | table | {CASES: [*cases, *table.get(CASES, [])]}
+    return table
+
+
+def _without_own(case: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a case of a base recipe without the settings that the derived recipe overrides.
+
+    >>> _without_own({"method": "er", "lr": 0.1, "buffer_size": 5}, {"method": "er", "lr": 0.5})
+    {'method': 'er', 'buffer_size': 5}
+    """
+    kept = {key: value for key, value in case.items() if key in CONDITIONS or key not in own}
+    for key in case.keys() - kept.keys():
+        if isinstance(case[key], Mapping) and isinstance(own[key], Mapping) and "name" not in own[key]:
+            kept[key] = {k: v for k, v in case[key].items() if k not in own[key]}
+    return kept
+
+
+def papers() -> dict[str, dict[str, Any]]:
+    """Return the published results of each packaged recipe that contains them."""
+    tables = {name: tomllib.loads(text) for name, text in recipes().items()}
+    return {name: table[PAPER] for name, table in tables.items() if PAPER in table}
+
+
+def _parsed(name: str) -> dict[str, Any]:
+    known = recipes()
+    path = None if name in known else find(name)
+    if path is None:  # the folder of a packaged recipe may be omitted
+        name = next((full for full in known if full.rpartition("/")[2] == name), name)
+    if name not in known and path is None:
+        raise RemnantError(
+            f"unknown recipe {name!r}{nearest(name, known)} Expected one of {', '.join(known)}, or the "
+            "path of a TOML file or a run folder."
+        )
+    try:
+        text = known[name] if path is None else path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RemnantError(f"{name}: expected TOML, but {error}. Fix that line.") from error
+    except OSError as error:
+        raise RemnantError(f"{name}: expected a readable file, but {error.strerror}.") from error
+    _check_cases(name, table.get(CASES, []))
+    table.setdefault("name", Path(name).name if path is None else path.stem)
+    return table
+
+
+def _check_cases(name: str, cases: object) -> None:
+    """Raise RemnantError if cases are not tables of settings, or conditions are not names."""
+    if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
+        raise RemnantError(f"{name}: expected tables under [[{CASES}]], with double brackets, got {cases!r}.")
+    keys = {key for case in cases for key in case} - {*CONDITIONS, *DEFAULTS}
+    if keys:
+        unknown = ", ".join(unknown_key(key) for key in sorted(keys))
+        raise RemnantError(f"{name}: expected settings under [[{CASES}]], got {unknown}")
+    for key, value in ((k, v) for case in cases for k in CONDITIONS for v in _listed(case.get(k, []))):
+        table = value if isinstance(value, dict) and key == "noise" else {"name": value}
+        if not isinstance(table.get("name"), str):
+            raise RemnantError(
+                f'{name}: a [[{CASES}]] expects names in quotes, such as method = "er" or '
+                f'noise = "symmetric:0.4", got {key} = {value!r}.'
+            )
+
+
+def _is_named(choice: object) -> bool:
+    return not isinstance(choice, Mapping) or "name" in choice
+
+
+def apply(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a recipe with changes on top; keys of changes may be `component.setting`.
+
+    If the method changes, its components replace those that the recipe names. The recipe's settings for
+    the selected method and noise override its general settings, and changes override both.
+    """
+    plain = {key: value for key, value in table.items() if key != CASES}
+    if "method" in changes:
+        plain = {k: v for k, v in plain.items() if k not in OF_METHOD or not _is_named(v)}
+    selected = _put(plain, changes)
+    for case in table.get(CASES, []):
+        if applies(case, selected, str(table.get("name", ""))):
+            plain = _merge(plain, {k: v for k, v in case.items() if k not in CONDITIONS})
+    return _put(plain, changes)
+
+
+def applies(case: Mapping[str, Any], selected: Mapping[str, Any], recipe: str = "") -> bool:
+    """Return whether a case of a recipe applies to the selected method and noise.
+
+    >>> selected = {"method": "er", "noise": "symmetric:0.4"}
+    >>> [applies({"noise": noise}, selected) for noise in ("symmetric", "symmetric:0.4", "symmetric:0.2")]
+    [True, True, False]
+    >>> applies({"method": ["er", "aer"], "noise": "block"}, selected)
+    False
+    """
+    methods, noises = (_listed(case.get(key, [])) for key in CONDITIONS)
+    unknown = [name for name in methods if find_method(name) is None]
+    unknown += [text for text in noises if not _is_noise(_noise(text))]
+    if unknown or not methods + noises:
+        raise RemnantError(
+            f"a [[{CASES}]] of the recipe {recipe}: expected a known method, a known noise, or a list "
+            f"of them, got {unknown or 'neither'}. See `remnant list`."
+        )
+    method = selected.get("method", DEFAULTS["method"])
+    noise = _noise(selected.get("noise", {}), complete=True)
+    return (not methods or method in methods) and (
+        not noises or any(_noise(text).items() <= noise.items() for text in noises)
+    )
+
+
+def _is_noise(table: Mapping[str, Any]) -> bool:
+    try:
+        build(REGISTRIES["noise"], table)
+    except ValueError:
+        return False
+    return True
+
+
+def _listed(value: Any) -> list[Any]:  # noqa: ANN401
+    return list(value) if isinstance(value, list | tuple) else [value]
+
+
+def _noise(value: Any, complete: bool = False) -> dict[str, Any]:  # noqa: ANN401
+    """Return a noise as a table; if `complete`, with the default values of all other settings."""
+    registry = REGISTRIES["noise"]
+    table = {"name": describe(registry, DEFAULTS["noise"])["name"]} | _as_table("noise", value)
+    known = settings(registry[table["name"]]) if str(table["name"]) in registry else {}
+    return known | table if complete else table
+
+
+def _merge(table: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `table` updated by `above`; settings of a component that are not given are kept."""
+    merged = dict(table)
+    for key, value in above.items():
+        is_part = isinstance(value, Mapping) and "name" not in value and key in REGISTRIES
+        merged[key] = _as_table(key, merged.get(key, {})) | value if is_part else value
+    return merged
+
+
+def _put(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(table)
+    for path, value in changes.items():
+        key, dot, name = path.partition(".")
+        merged = _merge(merged, {key: {name: value} if dot and key in REGISTRIES else value})
+        if dot and key not in REGISTRIES:
+            merged[key] = {name: value}
+    return merged
+
+
+def _as_table(kind: str, value: Any) -> dict[str, Any]:  # noqa: ANN401
+    if isinstance(value, str | Mapping):
+        return as_table(REGISTRIES.get(kind, {}), value)
+    return describe(REGISTRIES[kind], value) if kind in REGISTRIES else {}

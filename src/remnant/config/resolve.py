@@ -1,0 +1,147 @@
+"""Conversion of user settings to a config, with all mistakes reported in one error."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from remnant.config.checks import config_problems
+from remnant.config.components import as_table, build, describe
+from remnant.config.registries import (
+    COMPONENTS,
+    CUSTOM,
+    METHOD_NAMES,
+    OF_METHOD,
+    REGISTRIES,
+    checked,
+    components_of,
+    describe_algorithm,
+    find_method,
+    fitted_to,
+)
+from remnant.config.schema import Config
+from remnant.data import Dataset, entry
+from remnant.errors import RemnantError, nearest
+from remnant.methods.protocol import Algorithm
+from remnant.methods.registry import ALGORITHMS, METHODS, SUFFIXES
+from remnant.settings import settings
+
+RENAMED = {"buffer": "buffer_size", "learner": "algorithm"}
+DEFAULTS = {name: field.default for name, field in Config.model_fields.items()}
+
+
+def resolve(given: Mapping[str, Any]) -> Config:
+    """Return the config for these settings, or raise one error that lists all problems."""
+    for registry in (METHOD_NAMES, *REGISTRIES.values()):
+        registry.reload()
+    problems = [unknown_key(key) for key in given if key not in DEFAULTS]
+    raw = {key: value for key, value in given.items() if key in DEFAULTS}
+    method, found = _method(raw)
+    components, more = _components(raw, method)
+    wrong = {key for key, _ in [*found, *more]}
+    problems += [f"{key}: {text}" for key, text in [*found, *more]]
+    complete = {key: value for key, value in raw.items() if key not in (*OF_METHOD, *method.unused)}
+    complete = complete | components | {"method": _name(raw.get("method", DEFAULTS["method"]))}
+    if "data" in wrong:
+        del complete["data"]
+    try:
+        config = Config(**complete)
+    except ValidationError as error:
+        problems += [_sentence(e) for e in error.errors()]
+        invalid = {str(e["loc"][0]) for e in error.errors()}
+        wrong |= invalid
+        config = Config(**{key: value for key, value in complete.items() if key not in invalid})
+    problems += [p.text for p in config_problems(config) if not wrong & p.keys]
+    if problems:
+        lines = "\n".join(f"  - {problem}" for problem in problems)
+        raise RemnantError(f"the settings cannot be used:\n{lines}\nSee `remnant list settings`.")
+    return config
+
+
+def _name(method: object) -> str:
+    if isinstance(method, str):
+        return method
+    # joint has the components of finetune. A modified replay method has no name, a modified SPR is spr.
+    names = [name for name, known in METHODS.items() if known == method and name != "joint"]
+    names += [name for name, known in ALGORITHMS.items() if type(known) is type(method) and name in METHODS]
+    return next(iter(names), CUSTOM)
+
+
+def _method(raw: Mapping[str, Any]) -> tuple[Algorithm, list[tuple[str, str]]]:
+    """Return the method, and the problems of the method and the dataset."""
+    problems, value = [], raw.get("method", DEFAULTS["method"])
+    method: Algorithm | None = None
+    try:
+        method = find_method(value) if isinstance(value, str) else checked("algorithm", value)
+        if method is None:
+            problems.append(("method", _unknown_method(value)))
+    except (ValueError, RemnantError) as error:
+        problems.append(("method", str(error)))
+    method = METHODS["aer-abs"] if method is None else method
+    data = raw.get("data", DEFAULTS["data"])
+    try:
+        if not isinstance(data, str | Dataset):
+            raise RemnantError(f"expected the name of a dataset or a remnant.Dataset, got {data!r:.60}")
+        return fitted_to(method, data.spec if isinstance(data, Dataset) else entry(data).spec), problems
+    except RemnantError as error:
+        return method, [*problems, ("data", str(error))]
+
+
+def _unknown_method(value: object) -> str:
+    base, plus, suffix = str(value).rpartition("+")
+    if plus and suffix in SUFFIXES and find_method(base) is not None:
+        return f"+{suffix} can only follow a replay method without consolidation, got {base}"
+    return METHOD_NAMES.about_unknown(value)
+
+
+def _components(raw: Mapping[str, Any], method: Algorithm) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Return the components, from the settings or by default from the method, and their problems."""
+    has, problems, built = components_of(method), [], {}
+    for kind in REGISTRIES:
+        if kind in COMPONENTS and kind not in has:
+            if kind in raw:
+                problems.append((kind, f"{_name(raw.get('method'))} does not use this component; remove it"))
+            continue
+        own = getattr(method, kind) if kind in has else method if kind == "algorithm" else None
+        built[kind] = DEFAULTS[kind] if own is None else own
+        try:
+            built[kind] = _component(kind, raw.get(kind, {}), built[kind], own)
+        except (ValueError, RemnantError) as error:
+            problems.append((kind, str(error)))
+    if type(built["algorithm"]) is not type(method):
+        name = describe_algorithm(built["algorithm"], None).get("name", "that object")
+        problems.append(("algorithm", f"it is determined by the method; set method={name} instead"))
+        built["algorithm"] = method
+    return built, problems
+
+
+def _component(kind: str, value: Any, default: Any, own: Any) -> Any:  # noqa: ANN401
+    """Return the default with other settings, or another component; `own` is that of the method."""
+    if not isinstance(value, str | Mapping):
+        return checked(kind, value)
+    registry = REGISTRIES[kind]
+    base = describe_algorithm(own, own) if kind == "algorithm" else describe(registry, default, own)
+    table = as_table(registry, value)
+    if table.get("name", base.get("name")) == base.get("name"):
+        table = base | table
+    return default if table == base else checked(kind, build(registry, table, default))
+
+
+def unknown_key(key: str) -> str:
+    """Return the error message for a key that is not a setting."""
+    if key in RENAMED:
+        return f"{key!r} has been renamed: use {RENAMED[key]!r}"
+    owners = [
+        f"{kind}.{key}"
+        for kind, registry in REGISTRIES.items()
+        if any(key in settings(value) for value in registry.loaded.values())
+    ]
+    hint = f"; did you mean {' or '.join(owners)}?" if owners else nearest(key, DEFAULTS)
+    return f"unknown key {key!r}{hint}"
+
+
+def _sentence(error: Mapping[str, Any]) -> str:
+    where = ".".join(str(part) for part in error["loc"])
+    message = error["msg"].removeprefix("Value error, ")
+    is_own = error["type"] == "value_error"
+    return f"{where}: {message}" if is_own else f"{where}: {message}, got {error['input']!r}"

@@ -1,0 +1,212 @@
+"""Image files of any size, decoded once by worker processes and resized to a common size.
+
+Missing and damaged files are skipped. S is the side length of a decoded image in pixels.
+"""
+
+import errno
+import json
+import os
+import struct
+import sys
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from remnant.data.cache import cached, damaged, read_array, write_array
+from remnant.data.dataset import Indices, MemoryMapped
+from remnant.errors import RemnantError
+
+Pixels = NDArray[np.uint8]
+
+FORMATS = (
+    "JPEG",
+    "PNG",
+    "GIF",
+    "WEBP",
+    "BMP",
+)  # found in .jpg files from the web; other decoders may run programs
+DECODE_ERRORS = (SyntaxError, ValueError, EOFError, IndexError, OverflowError, struct.error, zlib.error)
+# Errors that persist until the file is changed; any other system error may be temporary.
+PERMANENT = (errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+BATCH_SIZE = 32  # images that a worker process returns at a time
+IMAGES_PER_WORKER = 256  # minimum number of images for each worker process
+SKIPPED = "skipped.json"
+NO_FILE = ("missing", "not readable")  # stamps of files that cannot be read
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ImageList:
+    """Image files, and the name of the cache of their decoded images."""
+
+    name: str
+    home: Path
+    files: tuple[str, ...]  # paths relative to `home`
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedImages:
+    """The images that could be decoded."""
+
+    source: MemoryMapped
+    index: Indices  # (n,) positions of these images in the image list
+    skipped: dict[str, str]  # file that could not be decoded -> reason
+
+
+def decode_images(root: Path, images: ImageList, side: int) -> DecodedImages:
+    """Return the decoded images, which are cached as one array in the folder `root`.
+
+    If a file is changed, added or removed, all images are decoded again.
+    """
+    shape = (len(images.files), 3, side, side)
+    stamps = {file: _stamp(images.home / file) for file in images.files}
+    if all(stamp in NO_FILE for stamp in stamps.values()):
+        raise _no_images(images, stamps)
+    origin = "".join(f"{file} {stamp}\n" for file, stamp in stamps.items())
+
+    def make(folder: Path) -> None:
+        skipped: dict[str, str] = {}
+        write_array(folder, shape, np.uint8, _decode(images, side, skipped))
+        if len(skipped) == len(images.files):  # raised here, so that an existing cache is kept
+            raise _no_images(images, skipped)
+        (folder / SKIPPED).write_text(json.dumps(skipped, indent=1) + "\n")
+
+    folder = cached(root, images.name, f"bilinear {shape}\n{origin}", int(np.prod(shape)), make)
+    skipped = _read_skipped(folder)
+    index = np.array([i for i, file in enumerate(images.files) if file not in skipped], np.int64)
+    return DecodedImages(MemoryMapped(read_array(folder, shape, np.uint8), index), index, skipped)
+
+
+def _no_images(images: ImageList, skipped: Mapping[str, str]) -> RemnantError:
+    first, reason = next(iter(skipped.items()), ("the list", "empty"))
+    return RemnantError(
+        f"{images.home}: expected {len(images.files):,} images for {images.name}, found none that can "
+        f"be read. First problem: {first}: {reason}"
+    )
+
+
+def _read_skipped(folder: Path) -> dict[str, str]:
+    expected = "a JSON object of files that could not be read"
+    try:
+        skipped = json.loads((folder / SKIPPED).read_text())
+    except (OSError, ValueError) as error:
+        raise damaged(folder, SKIPPED, expected, str(error)) from error
+    if not isinstance(skipped, dict):
+        raise damaged(folder, SKIPPED, expected, repr(skipped))
+    return skipped
+
+
+def unreadable(images: ImageList, side: int) -> dict[str, str]:
+    """Decode all files; return the names of those that cannot be decoded, with the reasons."""
+    skipped: dict[str, str] = {}
+    for _ in _decode(images, side, skipped):
+        pass
+    return skipped
+
+
+def read_image(path: Path, side: int) -> Pixels:
+    """Return an RGB image, resized to (3, S, S) without preserving its aspect ratio.
+
+    Raises ValueError if the file is missing or damaged, OSError if reading it failed temporarily.
+    """
+    from PIL import Image
+
+    bombs = (Image.DecompressionBombError, Image.DecompressionBombWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # warnings about metadata, which is not used
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        try:
+            with Image.open(path, formats=FORMATS) as image:
+                resized = image.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
+        except FileNotFoundError as error:
+            raise ValueError("expected a file, found nothing") from error
+        except OSError as error:
+            if error.errno not in (None, *PERMANENT):
+                raise
+            raise ValueError(f"expected an intact image, found: {error.strerror or error}") from error
+        except bombs as error:
+            raise ValueError(f"expected an image of a reasonable size, found: {error}") from error
+        except DECODE_ERRORS as error:
+            raise ValueError(f"expected an intact image, found: {error}") from error
+    return np.asarray(resized).transpose(2, 0, 1).copy()
+
+
+def _decode(images: ImageList, side: int, skipped: dict[str, str]) -> Iterator[Pixels]:
+    """Yield batches of all images in order; damaged images are black and are recorded in `skipped`."""
+    from torch.utils.data import DataLoader
+    from tqdm import tqdm
+
+    files = images.files
+    loader: DataLoader[tuple[Tensor, str, str]] = DataLoader(
+        _Decoder([images.home / file for file in files], side),  # type: ignore[arg-type]  # not a subclass
+        batch_size=BATCH_SIZE,
+        num_workers=min(os.cpu_count() or 1, len(files) // IMAGES_PER_WORKER),
+        generator=torch.Generator(),  # leaves the global generator unchanged
+    )
+    is_terminal = sys.stderr.isatty()
+    with tqdm(total=len(files), desc=images.name, mininterval=0.1 if is_terminal else 60) as bar:
+        for x, problems, system_errors in _until_killed(loader):
+            for problem, system_error in zip(problems, system_errors, strict=True):
+                if system_error:
+                    path = images.home / files[bar.n]
+                    raise RemnantError(
+                        f"{path}: expected a readable file, found an error that may be temporary: "
+                        f"{system_error}. Run the command again."
+                    )
+                if problem:
+                    skipped[files[bar.n]] = problem
+                bar.update()
+            yield x.numpy()
+
+
+def _until_killed(loader: Iterable[T]) -> Iterator[T]:
+    """Yield the results of worker processes; raise an error if one of them is killed."""
+    try:
+        yield from loader
+    except RuntimeError as error:
+        raise RemnantError(
+            f"decoding images: expected worker processes to finish, found: {error}. They may have run "
+            "out of memory. Nothing was saved; run the command again."
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Decoder:
+    """The dataset of a DataLoader: each item is an image, a problem and a system error.
+
+    The image is black if there is a problem (the file is missing or damaged) or a system error (which may
+    be temporary).
+    """
+
+    paths: Sequence[Path]
+    side: int
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, i: int) -> tuple[Tensor, str, str]:
+        problem = system_error = ""
+        try:
+            return torch.from_numpy(read_image(self.paths[i], self.side)), problem, system_error
+        except ValueError as error:
+            problem = str(error)
+        except OSError as error:
+            system_error = str(error.strerror)
+        return torch.zeros(3, self.side, self.side, dtype=torch.uint8), problem, system_error
+
+
+def _stamp(path: Path) -> str:
+    """Return a string that changes when the file changes or becomes readable."""
+    try:
+        found = path.stat()
+    except (OSError, ValueError):  # includes errors of a parent folder, and invalid file names
+        return "missing"
+    return f"{found.st_size} {found.st_mtime_ns}" if os.access(path, os.R_OK) else "not readable"

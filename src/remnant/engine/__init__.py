@@ -1,0 +1,1 @@
+"""Computation: optimizers, learning-rate schedules, inference, threads."""

@@ -1,0 +1,1 @@
+"""Execution of an experiment: runner, checkpoints, evaluation, metrics, loggers."""

@@ -1,0 +1,104 @@
+"""Construction of the stream of tasks and the learner of a config."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from remnant.config import Config
+from remnant.config.components import short
+from remnant.config.registries import REGISTRIES
+from remnant.data import Dataset, load, subset
+from remnant.data.dataset import UNKNOWN, Labels
+from remnant.errors import RemnantError
+from remnant.methods.protocol import Algorithm, Build, Learner, NewNet, Setup
+from remnant.nets import build as build_net
+from remnant.rng import Generators, derive, numpy_generator
+from remnant.stream import Stream, class_order, make_stream
+
+
+def build_dataset(config: Config, data_dir: Path | None) -> tuple[Dataset, Labels]:
+    """Load the dataset and draw the noise; return the dataset and the observed training labels."""
+    data = load(config.data, data_dir) if isinstance(config.data, str) else config.data
+    if config.per_class:
+        # The same subset for all seeds: runs with different seeds differ in noise and training, not in data.
+        data = subset(data, config.per_class, numpy_generator(0, "subset"))
+    observed = config.noise(data, numpy_generator(config.seed, "noise"))
+    _check_labels(observed, data, short(REGISTRIES["noise"], config.noise))
+    return data, observed
+
+
+def _check_labels(labels: object, data: Dataset, noise: str) -> None:
+    """Raise if a noise, which may be any function, did not return a label for each training sample."""
+    last, got = len(data.spec.classes) - 1, type(labels).__name__
+    if isinstance(labels, np.ndarray):
+        got = f"{labels.dtype} of shape {labels.shape}"
+        if labels.shape == data.y.shape and labels.dtype.kind in "iu":
+            got = f"labels from {labels.min()} to {labels.max()}"
+            if labels.min() >= UNKNOWN and labels.max() <= last:
+                return
+    raise RemnantError(
+        f"noise {noise}: expected it to return an array of {len(data.y)} labels from 0 to {last}, got {got}."
+    )
+
+
+def build_stream(config: Config, data_dir: Path | None) -> Stream:
+    """Load the dataset, draw the noise, split into tasks."""
+    data, observed = build_dataset(config, data_dir)
+    stream = make_stream(
+        data,
+        observed,
+        class_order(config.class_order, data.spec, numpy_generator(config.seed, "class order")),
+        config.class_counts(),
+        config.validation,
+        numpy_generator(config.seed, "validation"),
+    )
+    return stream.joint() if config.method == "joint" else stream
+
+
+def skipped_files(stream: Stream, strict: bool, most: int = 20) -> list[str]:
+    """Return a line for each file that could not be read, and their number; raise if strict."""
+    if not stream.skipped:
+        return []
+    lines = [f"skipped {file}: {why}" for file, why in stream.skipped.items()]
+    count = f"{len(lines):,} files could not be read and are skipped"
+    if strict:
+        raise RemnantError(
+            f"expected all files to be readable with --strict: {count}; first: {lines[0]}. Fix them, or "
+            "run without --strict."
+        )
+    more = "; all names are in result.json" if len(lines) > most else ""
+    return [*lines[:most], f"{count}{more}"]
+
+
+def net_builder(config: Config, stream: Stream) -> NewNet:
+    """Return the function that builds networks by name."""
+
+    def new_net(name: str, *, normed_head: bool = False) -> nn.Module:
+        net = build_net(config.net, stream.spec, derive(config.seed, name), normed_head)
+        layout = torch.channels_last if config.channels_last else torch.contiguous_format
+        return net.to(memory_format=layout)  # type: ignore[call-overload, no-any-return]
+
+    return new_net
+
+
+def learner_builder(config: Config, stream: Stream) -> Build:
+    """Return the function that builds a learner of a method for this stream."""
+    new_net, noise_rate = net_builder(config, stream), known_noise_rate(stream)
+
+    def build(method: Algorithm, setup: Setup) -> Learner:
+        return method.build(setup, new_net, Generators.from_seed(config.seed), noise_rate)
+
+    return build
+
+
+def build_learner(config: Config, stream: Stream) -> Learner:
+    """Build the learner of the config's method."""
+    return learner_builder(config, stream)(config.to_method(), config.setup())
+
+
+def known_noise_rate(stream: Stream) -> float:
+    """Return the fraction of noisy labels among the training samples, which is known in a benchmark."""
+    samples = torch.cat([task.id for task in stream.tasks])
+    return float((stream.truth[samples] != stream.observed[samples]).double().mean())

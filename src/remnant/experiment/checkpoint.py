@@ -1,0 +1,139 @@
+"""Checkpoints: the complete state of a run in one file, which survives crashes.
+
+A checkpoint is a safetensors file whose header holds the plain values as JSON. Its file name has a serial
+number and a digest of its content. It is written to a temporary file, synced to disk and renamed, and the
+previous checkpoint is kept. Pickle is not used.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors, save as save_tensors
+from torch import Tensor
+
+from remnant.errors import RemnantError
+
+GENERATIONS = 2  # checkpoints that are kept
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file completely or not at all, and sync it to disk."""
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RemnantError(
+            f"{path}: cannot be written ({error.strerror}); existing files are unchanged. Free some disk "
+            "space or choose another folder with --out, then run the same command again."
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def pack(state: dict[str, Any]) -> bytes:
+    """Serialize nested dicts of tensors and plain values."""
+    tensors: dict[str, Tensor] = {}
+    plain = _without_tensors(state, "", tensors)
+    return save_tensors(tensors, metadata={"state": json.dumps(plain)})
+
+
+def _without_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:  # noqa: ANN401
+    if isinstance(value, Tensor):
+        tensors[path] = value.detach().contiguous()
+        return None
+    if isinstance(value, dict):
+        return {k: _without_tensors(v, f"{path}/{k}", tensors) for k, v in value.items()}
+    return value
+
+
+def unpack(content: bytes) -> dict[str, Any]:
+    """Restore the state that was serialized by `pack`."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    state: dict[str, Any] = json.loads(header["__metadata__"]["state"])
+    for path, tensor in load_tensors(content).items():
+        *parents, name = path.removeprefix("/").split("/")
+        place = state
+        for parent in parents:
+            place = place[parent]
+        place[name] = tensor
+    return state
+
+
+def save(folder: Path, state: dict[str, Any]) -> Path:
+    """Write a new checkpoint, and delete all but the last two."""
+    content = pack(state)
+    serial = max((_serial(path) for path in generations(folder)), default=0) + 1
+    path = folder / f"{serial:08d}-{_digest(content)}.safetensors"
+    write_atomically(path, content)
+    for old in generations(folder)[GENERATIONS:]:
+        old.unlink(missing_ok=True)
+    return path
+
+
+def generations(folder: Path) -> list[Path]:
+    """Return the paths of the checkpoints, newest first."""
+    return sorted(folder.glob("[0-9]*-*.safetensors"), key=_serial, reverse=True)
+
+
+def load(folder: Path, run: str) -> tuple[dict[str, Any] | None, list[str]]:
+    """Return the newest intact state of this run, or None, and what is wrong with newer checkpoints.
+
+    Damaged checkpoints are renamed, so that they are not counted among the two that are kept.
+    """
+    damaged: dict[Path, str] = {}
+    for path in generations(folder):
+        try:
+            state = _read(path)
+        except (OSError, SafetensorError, ValueError, KeyError) as error:
+            damaged[path] = f"{path} is damaged ({error})"
+            continue
+        if state.get("run") != run:
+            raise RemnantError(
+                f"{path}: expected a checkpoint of run {run}, found one of {state.get('run')}. "
+                "Move it elsewhere, or restart from the beginning with --force."
+            )
+        for bad in damaged:
+            bad.rename(bad.with_suffix(".damaged"))
+        return state, list(damaged.values())
+    if damaged:
+        problems = "; ".join(damaged.values())
+        raise RemnantError(f"no checkpoint can be used: {problems}. Restart from the beginning with --force.")
+    return None, []
+
+
+def _read(path: Path) -> dict[str, Any]:
+    content = path.read_bytes()
+    if _digest(content) != path.stem.partition("-")[2]:
+        raise ValueError(f"its {len(content):,} bytes do not match the digest in its name")
+    return unpack(content)
+
+
+def clear_leftovers(folder: Path) -> None:
+    """Delete the temporary files of a process that was killed."""
+    for part in folder.glob(".*.part"):
+        part.unlink(missing_ok=True)
+
+
+def _serial(path: Path) -> int:
+    return int(path.name.partition("-")[0])
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]

@@ -1,0 +1,32 @@
+"""metrics.jsonl: one line for each epoch, consolidation epoch, split of samples and task."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from remnant.errors import RemnantError
+from remnant.experiment.checkpoint import write_atomically
+from remnant.experiment.loggers import Logger, RunStart
+
+
+class MetricsFile(Logger):
+    """Appends each record to a file, which is rewritten when a run resumes, so that no line is duplicated."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def start(self, run: RunStart) -> None:
+        """Write the records so far."""
+        lines = "".join(json.dumps(record) + "\n" for record in run.records)
+        write_atomically(self.path, lines.encode())
+
+    def record(self, record: dict[str, Any]) -> None:
+        """Append a line."""
+        try:
+            with self.path.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise RemnantError(
+                f"{self.path}: cannot be written ({error.strerror}). Free some disk space, then "
+                "run the same command again to resume from the last checkpoint."
+            ) from error

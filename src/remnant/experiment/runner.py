@@ -1,0 +1,239 @@
+"""The runner, which processes the events of a learner: it measures, logs and saves.
+
+It handles files, signals and true labels, which learners do not access, and works with any method. A run
+that was interrupted is resumed by the same command, with bitwise identical results.
+"""
+
+import json
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from remnant.buffer import Buffer
+from remnant.config import Config
+from remnant.errors import Diverged, Interrupted, RemnantError
+from remnant.experiment import checkpoint, evaluate, metrics
+from remnant.experiment.lock import StopSignal
+from remnant.experiment.loggers import Logger, RunStart
+from remnant.experiment.result import History, buffer_file, summarise
+from remnant.methods.epoch_schedule import Phase
+from remnant.methods.protocol import EpochDone, Learner, SamplesSplit, StepDone
+from remnant.stream import Stream
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options that do not affect the result."""
+
+    out: Path = Path("runs")
+    data_dir: Path | None = None
+    force: bool = False  # restart from the beginning
+    save_every: float = 10.0  # seconds between checkpoints; 0: every step
+    strict: bool = False  # raise if a file of the dataset cannot be read
+
+
+class Run:
+    """A single run, which can be interrupted and resumed."""
+
+    def __init__(
+        self, config: Config, options: Options, loggers: Sequence[Logger], stream: Stream, learner: Learner,
+        folder: Path,
+    ) -> None:  # fmt: skip
+        self.config, self.options, self.loggers = config, options, loggers
+        self.stream, self.learner, self.folder = stream, learner, folder
+        self.plan = config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
+        self.history = History()
+        self.since = time.monotonic()  # when history.seconds was last updated
+        self.saved_at, self.save_cost = time.monotonic(), 0.0
+        self.where, self.lr_setting = "at the start", "lr"
+
+    def execute(self) -> None:
+        """Learn all tasks, evaluate after each, and write the results."""
+        self._restore()
+        checkpoint.write_atomically(self.folder / "config.toml", self.config.toml().encode())
+        history = self.history
+        start = RunStart(
+            folder=self.folder,
+            tasks=len(self.stream.tasks),
+            plan=self.plan,
+            done=dict(history.planned),
+            steps=history.steps,
+            records=history.records,
+        )
+        for logger in self.loggers:
+            logger.start(start)
+        try:
+            with StopSignal() as stop:
+                for number in range(history.tasks, len(self.stream.tasks)):
+                    self._learn(number, stop)
+                    self._evaluate(number)
+                    self._save()
+        except Diverged as error:
+            raise RemnantError(self._advice(str(error))) from error
+        finally:
+            for logger in self.loggers:
+                logger.end()
+        self._finish()
+
+    def _advice(self, what: str) -> str:
+        saved = next(iter(checkpoint.generations(self.folder / "checkpoint")), None)
+        lr: Any = reduce(getattr, self.lr_setting.split("."), self.config)
+        return (
+            f"{what}, {self.where}. The last valid checkpoint: {saved or 'none yet'}. "
+            f"Try a smaller learning rate: --set {self.lr_setting}={lr / 3:.2g}"
+        )
+
+    def _learn(self, number: int, stop: StopSignal) -> None:
+        start = time.monotonic()
+        for event in self.learner.learn(self.stream.tasks[number]):
+            if isinstance(event, EpochDone):
+                self._measure(event)
+            elif isinstance(event, SamplesSplit):
+                self._record({"event": "split", **vars(event), "buffers": self._buffer_purities()})
+            else:
+                self._count(event, time.monotonic() - start)
+                self._log_step(event)
+                if stop.received:
+                    self._stop()
+                if self._save_is_due():
+                    self._save()
+            start = time.monotonic()
+
+    def _count(self, event: StepDone, seconds: float) -> None:
+        kind, history = event.work, self.history
+        self.lr_setting = self.plan.works[kind].lr
+        self.where = f"after step {event.step} of epoch {event.epoch + 1} ({kind}), task {event.task + 1}"
+        history.phase_seconds[kind] = history.phase_seconds.get(kind, 0.0) + seconds
+        history.planned[kind] = history.planned.get(kind, 0.0) + event.planned
+        self._check_budget()
+        history.steps += 1
+        history.samples += event.samples
+        if event.loss is not None:
+            if not math.isfinite(event.loss):
+                raise Diverged(f"the loss became {event.loss}")
+            total, samples = history.losses.get(kind, (0.0, 0))
+            history.losses[kind] = total + event.loss * event.samples, samples + event.samples
+
+    def _check_budget(self) -> None:
+        """Raise if the buffers hold more samples than the budget, which would make comparisons unfair."""
+        stored = sum(len(buffer) for buffer in self.learner.buffers().values())
+        self.history.peak_samples = max(self.history.peak_samples, stored)
+        budget = self.plan.buffer_budget
+        if budget is not None and stored > budget:
+            raise RemnantError(
+                f"expected at most {budget} samples in all buffers with buffer_size = "
+                f"{self.config.buffer_size}, got {stored}, {self.where}: a bug in {self.config.label}."
+            )
+
+    def _log_step(self, event: StepDone) -> None:
+        buffer = self._buffer()
+        clean = None if buffer is None else evaluate.is_clean(buffer, self.stream)
+        for logger in self.loggers:
+            logger.step(event, None if clean is None else metrics.purity(clean))
+
+    def _buffer(self) -> Buffer | None:
+        """Return the first buffer, the one that is replayed."""
+        return next(iter(self.learner.buffers().values()), None)
+
+    def _stop(self) -> None:
+        path = self._save()
+        raise Interrupted(f"stopped {self.where}; saved in {path}\nRun the same command again to resume.")
+
+    def _measure(self, event: EpochDone) -> None:
+        """Record the metrics at the end of an epoch, before anything is rolled back."""
+        history, buffer = self.history, self._buffer()
+        total, samples = history.losses.pop(event.work, (0.0, 0))
+        record: dict[str, Any] = {"task": event.task, "epoch": event.epoch}
+        loss = total / samples if samples else None
+        if Phase.CONSOLIDATE in event.phase:
+            division = None
+            if buffer is not None and event.division is not None:
+                division = evaluate.division_report(event.division, buffer, self.stream)
+            record |= {"work": event.work, "loss": loss, "division": division}
+            self._record({"event": "consolidation", **record})
+            return
+        separation = None
+        if buffer is not None and Phase.TRAIN in event.phase:
+            separation = evaluate.separation(self.learner, buffer, self.stream, event.task)
+        record |= {"phase": str(event.phase.name).lower(), "loss": loss, "separation": separation}
+        self._record({"event": "epoch", **record, "buffer": self._buffer_report(event.task)})
+
+    def _evaluate(self, number: int) -> None:
+        is_joint = len(self.stream.tasks) == 1
+        tests = self.stream.tests if is_joint else self.stream.tests[: number + 1]
+        measured, names = evaluate.accuracy(self.learner, tests), self.stream.spec.classes
+        self._record(
+            {
+                "event": "task",
+                "task": number,
+                "accuracy": measured.class_incremental,
+                "accuracy_task_incremental": measured.task_incremental,
+                "accuracy_per_class": {names[c]: v for c, v in measured.per_class.items()},
+                "buffer": self._buffer_report(number),
+                "buffers": self._buffer_purities(),
+            }
+        )
+        self.history.tasks = number + 1
+
+    def _buffer_report(self, task: int) -> dict[str, Any] | None:
+        buffer = self._buffer()
+        return None if buffer is None else evaluate.buffer_report(buffer, self.stream, task)
+
+    def _buffer_purities(self) -> dict[str, Any]:
+        """Return size and purity of each buffer."""
+        buffers = self.learner.buffers()
+        clean = {name: evaluate.is_clean(buffer, self.stream) for name, buffer in buffers.items()}
+        return {n: {"size": len(c), "purity": metrics.purity(c)} for n, c in clean.items()}
+
+    def _record(self, record: dict[str, Any]) -> None:
+        self.history.records.append(record)
+        for logger in self.loggers:
+            logger.record(record)
+
+    def _note(self, text: str) -> None:
+        for logger in self.loggers:
+            logger.note(text)
+
+    def _save_is_due(self) -> bool:
+        every = self.options.save_every
+        # A large state on a slow disk is saved less often: saving takes at most 5 % of the time.
+        pause = max(every, 20 * self.save_cost) if every else 0.0
+        return time.monotonic() - self.saved_at >= pause
+
+    def _save(self) -> Path:
+        start = time.monotonic()
+        self.history.seconds += start - self.since
+        self.since = start
+        state = {
+            "run": self.folder.name,
+            "history": vars(self.history),
+            "learner": self.learner.state_dict(),
+        }
+        path = checkpoint.save(self.folder / "checkpoint", state)
+        self.saved_at = time.monotonic()
+        self.save_cost = self.saved_at - start
+        return path
+
+    def _restore(self) -> None:
+        folder = self.folder / "checkpoint"
+        checkpoint.clear_leftovers(folder)
+        checkpoint.clear_leftovers(self.folder)
+        state, problems = checkpoint.load(folder, self.folder.name)
+        for problem in problems:
+            self._note(f"warning: {problem}; the previous one is used")
+        if state is not None:
+            self.history = History(**state["history"])
+            self.learner.load_state_dict(state["learner"])
+            self._note(f"resuming after step {self.history.steps} of {self.folder}")
+
+    def _finish(self) -> None:
+        for name, buffer in self.learner.buffers().items():
+            if len(buffer):
+                content = buffer_file(self.learner, buffer, self.stream)
+                checkpoint.write_atomically(self.folder / f"{name}.safetensors", content)
+        text = json.dumps(summarise(self.config, self.stream, self.history), indent=1) + "\n"
+        checkpoint.write_atomically(self.folder / "result.json", text.encode())

@@ -1,0 +1,1 @@
+"""Transforms of raw inputs: normalisation, augmentation and mixing of images and skeletons."""

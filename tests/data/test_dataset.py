@@ -1,0 +1,88 @@
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from remnant.data.dataset import InMemory, MemoryMapped, Spec, arrays, subset
+from remnant.errors import RemnantError
+from remnant.transforms.image import ImageTransform
+
+SPEC = Spec(
+    name="tiny",
+    shape=(1, 2, 2),
+    classes=("a", "b"),
+    transform=ImageTransform((0.5,), (0.3,), 0, flip=False),
+)
+X, Y = np.zeros((4, 1, 2, 2), np.uint8), np.array([0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"shape": [1, 2, 2]}, r"shape: expected a tuple of sizes, got \[1, 2, 2\]"),
+        ({"shape": (1, 0, 2)}, "shape: expected a tuple of sizes"),
+        ({"classes": ("a",)}, "classes: expected a tuple of at least two names"),
+        ({"superclass": (0,)}, "superclass: expected none, or one for each of 2 classes, got 1"),
+        ({"confused_with": {0: 7}}, r"confused_with: expected classes from 0 to 1, got \[0, 7\]"),
+    ],
+)
+def test_an_inconsistent_spec_is_an_error(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        replace(SPEC, **change)
+
+
+def test_inputs_that_are_not_finite_are_an_error() -> None:
+    x = np.full((4, 1, 2, 2), np.nan, np.float32)
+    with pytest.raises(RemnantError, match="finite training inputs"):
+        arrays(replace(SPEC, dtype=torch.float32), x, Y, x, Y)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ((X[:, 0], Y, X, Y), r"training inputs \(N, 1, 2, 2\) of uint8, got \(4, 2, 2\) of uint8"),
+        ((X, Y, X.astype(float), Y), r"test inputs .* got \(4, 1, 2, 2\) of float64"),
+        ((X, Y[:3], X, Y), r"4 training labels, got \(3,\)"),
+        ((X, Y, X, Y + 1), "test labels from 0 to 1, got 1 to 2"),
+        ((X, Y / 2, X, Y), "integer training labels, got float64"),
+        ((X, Y, X[:0], Y[:0]), "test inputs, got none"),
+    ],
+)
+def test_arrays_that_do_not_match_the_spec_are_an_error(data: tuple[np.ndarray, ...], words: str) -> None:
+    with pytest.raises(RemnantError, match=f"tiny: expected {words}"):
+        arrays(SPEC, *data)
+
+
+def test_a_subset_has_random_samples_of_each_class_in_their_order() -> None:
+    x = np.arange(10, dtype=np.uint8).reshape(10, 1, 1, 1) * np.ones((1, 1, 2, 2), np.uint8)
+    y = np.array([0, 1, 0, 1, 0, 1, 0, 1, 0, 0])
+    data = subset(arrays(SPEC, x, y, x, y), 3, np.random.default_rng(0))
+    assert np.bincount(data.y).tolist() == [3, 3]
+    assert data.published == 10
+    assert data.index.tolist() == sorted(data.index)
+    assert np.array_equal(data.y, y[data.index])
+    assert torch.equal(data.train.take(torch.arange(6)), torch.from_numpy(x[data.index]))
+    assert len(subset(data, 5, np.random.default_rng(0)).y) == 6
+
+
+def test_a_subset_of_noisy_data_goes_by_the_given_label() -> None:
+    given = np.array([1, 1, 1, 0])
+    data = replace(arrays(SPEC, X, Y, X, Y), given=given)
+    assert np.array_equal(data.provided_labels, given)
+    found = subset(data, 1, np.random.default_rng(0))
+    assert found.given is not None
+    assert sorted(found.given) == [0, 1]
+    assert np.array_equal(found.given, given[found.index])
+    assert np.array_equal(found.y, Y[found.index])
+
+
+def test_sources_in_memory_and_on_disk_return_the_same_inputs() -> None:
+    x = np.arange(5, dtype=np.uint8).reshape(5, 1, 1, 1)
+    memory, disk = InMemory(torch.from_numpy(x)), MemoryMapped(x, np.arange(5))
+    chosen, index = np.array([4, 0, 2]), torch.tensor([2, 0])
+    assert len(memory.select(chosen)) == len(disk.select(chosen)) == 3
+    for source in (memory, disk):
+        assert source.take(index).flatten().tolist() == [2, 0]
+        assert source.select(chosen).take(index).flatten().tolist() == [2, 4]

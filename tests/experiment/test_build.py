@@ -1,0 +1,100 @@
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config, tiny_data
+
+from remnant.data import load
+from remnant.errors import RemnantError
+from remnant.experiment.build import (
+    build_dataset,
+    build_learner,
+    build_stream,
+    known_noise_rate,
+    net_builder,
+    skipped_files,
+)
+from remnant.methods.replay import ReplayLearner
+
+
+def test_the_known_noise_rate_is_that_of_the_training_samples() -> None:
+    for validation in (0.0, 0.25):
+        config = tiny_config(method="er+coteaching", noise="symmetric:0.4", validation=validation)
+        stream = build_stream(config, None)
+        trained_on = [i for task in stream.tasks for i in task.id.tolist()]
+        noisy = [i for i in range(len(stream.truth)) if stream.truth[i] != stream.observed[i]]
+        expected = len(set(trained_on) & set(noisy)) / len(trained_on)
+        assert known_noise_rate(stream) == pytest.approx(expected)
+        # Held-out samples have another noise rate, which the method must not know.
+        overall = len(noisy) / len(stream.truth)
+        assert (known_noise_rate(stream) == pytest.approx(overall)) == (not validation)
+        learner = build_learner(config, stream)
+        assert isinstance(learner, ReplayLearner)
+        assert learner.consolidation is not None
+        assert learner.consolidation.context.noise_rate == known_noise_rate(stream)
+
+
+def test_the_subset_is_the_same_for_all_seeds_and_the_noise_is_not() -> None:
+    (a, noisy_a), (b, noisy_b) = (build_dataset(tiny_config(seed=seed), None) for seed in (0, 1))
+    assert np.array_equal(a.index, b.index)
+    assert len(a.y) == 120
+    assert not np.array_equal(noisy_a, noisy_b)
+
+
+def test_a_dataset_object_is_used_as_it_is() -> None:
+    data = tiny_data()
+    config = tiny_config(data=data, per_class=0, tasks=3, noise="none")
+    dataset, observed = build_dataset(config, None)
+    assert dataset is data
+    assert np.array_equal(observed, data.y)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (lambda y: y.tolist(), "an array of 120 labels from 0 to 9, got list"),
+        (lambda y: y[:-1], r"got int64 of shape \(119,\)"),
+        (lambda y: y + 0.5, r"got float64 of shape \(120,\)"),
+        (lambda y: y + 5, "got labels from 5 to 14"),
+        (lambda y: None, "got NoneType"),
+    ],
+)
+def test_a_noise_that_does_not_return_labels_is_an_error(labels: Any, words: str) -> None:  # noqa: ANN401
+    def broken(dataset: Any, rng: np.random.Generator) -> Any:  # noqa: ANN401
+        return labels(dataset.y)
+
+    with pytest.raises(RemnantError, match=rf"broken.*expected .*{words}"):
+        build_stream(tiny_config(noise=broken), None)
+
+
+def test_joint_training_has_one_task_with_all_samples() -> None:
+    stream = build_stream(tiny_config(method="joint"), None)
+    assert [len(task) for task in stream.tasks] == [120]
+    assert len(stream.tests) == 5
+
+
+def test_networks_of_one_name_have_the_same_initial_weights() -> None:
+    config = tiny_config(channels_last=True)
+    new_net = net_builder(config, build_stream(config, None))
+    a, b, other = new_net("net"), new_net("net"), new_net("expert")
+    for name, value in a.state_dict().items():
+        assert torch.equal(value, b.state_dict()[name])
+    assert any(not torch.equal(v, other.state_dict()[n]) for n, v in a.state_dict().items())
+    weight = next(p for p in a.parameters() if p.dim() == 4)
+    assert weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def test_skipped_files_are_listed_and_an_error_if_strict() -> None:
+    stream = build_stream(tiny_config(data=load("digits", None)), None)
+    assert skipped_files(stream, strict=True) == []
+    broken = replace(stream, skipped={f"{i}.jpg": "truncated" for i in range(1200)})
+    lines = skipped_files(broken, strict=False, most=2)
+    assert lines == [
+        "skipped 0.jpg: truncated",
+        "skipped 1.jpg: truncated",
+        "1,200 files could not be read and are skipped; all names are in result.json",
+    ]
+    with pytest.raises(RemnantError, match=r"1,200 files could not be read.*skipped 0\.jpg: truncated"):
+        skipped_files(broken, strict=True)

@@ -1,0 +1,62 @@
+import pytest
+import torch
+from conftest import tiny_config
+
+from remnant.experiment.build import build_learner, build_stream
+from remnant.experiment.estimate import estimate
+from remnant.methods.replay import ReplayLearner
+from remnant.methods.timing import fill
+
+
+def seconds(**changes: object) -> float:
+    config = tiny_config(**changes)
+    return estimate(config, build_stream(config, None)).seconds
+
+
+def test_an_estimate_has_the_plan_of_the_method_and_the_memory_in_use() -> None:
+    config = tiny_config(method="aer-abs+fit")
+    stream = build_stream(config, None)
+    found = estimate(config, stream)
+    assert found.plan == config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
+    assert found.plan.works.keys() == {"forget", "learn", "consolidate"}
+    assert found.megabytes > 50
+
+
+def test_consolidation_is_part_of_the_estimated_time() -> None:
+    # 5 tasks of 4 epochs, 3 steps each; then 5 x 1000 epochs of 3 steps on the buffer: 250 times that.
+    fit = {"name": "buffer-fit", "epochs": 1000, "batch": 8}
+    assert seconds(consolidation=fit) > 20 * seconds(consolidation="none") > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "short", "long"),
+    [
+        ("spr", {"base_steps": 4}, {"base_steps": 4000}),
+        ("spr", {"expert_steps": 4}, {"expert_steps": 4000}),
+        ("spr", {"finetune_epochs": 1}, {"finetune_epochs": 1000}),
+        ("cnll", {"warmup_epochs": 1}, {"warmup_epochs": 1000}),
+        ("cnll", {"finetune_epochs": 1}, {"finetune_epochs": 1000}),
+    ],
+)
+def test_every_kind_of_work_is_part_of_the_estimated_time(
+    method: str, short: dict[str, int], long: dict[str, int]
+) -> None:
+    few = {"expert_steps": 4, "base_steps": 4} if method == "spr" else {}
+    assert seconds(method=method, algorithm=few | long) > 10 * seconds(method=method, algorithm=few | short)
+
+
+def test_an_estimate_changes_nothing_that_a_run_uses() -> None:
+    config = tiny_config()
+    stream = build_stream(config, None)
+    before = stream.fingerprint, [len(task) for task in stream.tasks]
+    estimate(config, stream)
+    assert (stream.fingerprint, [len(task) for task in stream.tasks]) == before
+
+
+def test_the_estimate_of_puridiver_fills_the_buffer_with_samples_that_are_not_in_the_task() -> None:
+    config = tiny_config(method="puridiver", buffer_size=30, consolidation={"epochs": 2, "warmup": 1})
+    stream = build_stream(config, None)
+    learner = build_learner(config, stream)
+    assert isinstance(learner, ReplayLearner)
+    fill(learner.buffer, stream.tasks[0], 10)
+    assert not torch.isin(stream.tasks[0].id, learner.buffer.id).any()  # so that all are candidates

@@ -1,0 +1,206 @@
+import threading
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import TINY, tiny_config, tiny_data
+from filelock import FileLock
+from run_helpers import RunIn, StopAt, assert_identical, result, without_cost
+
+import remnant
+from remnant.config import recipe, resolve
+from remnant.errors import RemnantError
+from remnant.experiment.loggers import Logger
+from remnant.experiment.loggers.console import Quiet
+from remnant.experiment.run import by_other_code, execute
+from remnant.experiment.runner import Options
+
+
+class Notes(Logger):
+    """Collects messages."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def test_a_run_writes_the_documented_files(run_in: RunIn) -> None:
+    folder = run_in(tiny_config())
+    names = {path.name for path in folder.iterdir()}
+    assert {"config.toml", "metrics.jsonl", "result.json", "buffer.safetensors", "checkpoint"} <= names
+    assert not any(name.endswith(".part") for name in names)
+
+
+@pytest.mark.parametrize("method", ["aer-abs", "der++-aer-abs", "er", "joint"])
+def test_two_runs_of_one_config_give_the_same_bytes(run_in: RunIn, method: str) -> None:
+    config = tiny_config(method=method)
+    assert_identical(run_in(config, "a"), run_in(config, "b"))
+
+
+def test_another_seed_gives_another_result(run_in: RunIn) -> None:
+    a, b = run_in(tiny_config(seed=0)), run_in(tiny_config(seed=1))
+    assert without_cost(a)["accuracy"] != without_cost(b)["accuracy"]
+
+
+def test_the_written_config_repeats_the_run(run_in: RunIn) -> None:
+    folder = run_in(tiny_config())
+    again = run_in(resolve(recipe.read(str(folder / "config.toml"))), "again")
+    assert again.name == folder.name
+    assert_identical(folder, again)
+
+
+def test_a_finished_run_is_not_repeated(run_in: RunIn, tmp_path: Path) -> None:
+    folder = run_in(tiny_config(), "runs")
+    before = (folder / "result.json").stat().st_mtime_ns
+    logger = Notes()
+    assert execute(tiny_config(), Options(out=tmp_path / "runs"), [logger]) == folder
+    assert (folder / "result.json").stat().st_mtime_ns == before
+    (note,) = logger.notes
+    assert note.startswith("this run is already finished")
+    assert note.endswith("--force repeats it")
+
+
+def test_a_run_that_was_finished_by_other_code_is_reported(
+    run_in: RunIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run_in(tiny_config(method="finetune"))
+    then = result(folder)["git"]
+    monkeypatch.setattr("remnant.experiment.run.git_commit", lambda: then)
+    assert by_other_code(folder) == (
+        "" if "dirty" not in str(then) else f" with the code of commit {then} (now {then})"
+    )
+    monkeypatch.setattr("remnant.experiment.run.git_commit", lambda: "abc")
+    assert by_other_code(folder) == f" with the code of commit {then} (now abc)"
+
+
+def test_force_restarts_from_the_beginning(run_in: RunIn) -> None:
+    folder = run_in(tiny_config())
+    (folder / "metrics.jsonl").write_text("something else\n")
+    (folder / "tensorboard").mkdir()
+    before = (folder / "result.json").stat().st_mtime_ns
+    run_in(tiny_config(), force=True)
+    assert (folder / "result.json").stat().st_mtime_ns != before
+    assert "something else" not in (folder / "metrics.jsonl").read_text()
+    assert not (folder / "tensorboard").exists()
+
+
+def test_two_processes_cannot_work_on_one_run(run_in: RunIn) -> None:
+    folder = run_in(tiny_config())
+    with (
+        FileLock(folder / ".lock"),
+        pytest.raises(RemnantError, match="another process is working on this run"),
+    ):
+        run_in(tiny_config(), force=True)
+    assert (folder / "result.json").exists()
+
+
+def test_the_result_of_a_finished_run_can_be_read_while_its_folder_is_locked(run_in: RunIn) -> None:
+    folder = run_in(tiny_config())
+    with FileLock(folder / ".lock"):
+        assert run_in(tiny_config()) == folder
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(quiet: Quiet, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(RemnantError, match="--out"):
+        execute(tiny_config(), Options(out=tmp_path / "file"), [quiet])
+
+
+def test_a_run_whose_folder_is_half_cleared_does_not_count_as_finished(
+    run_in: RunIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run_in(tiny_config())
+
+    def fail(path: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("shutil.rmtree", fail)
+    with pytest.raises(RemnantError, match="cannot be cleared"):
+        run_in(tiny_config(), force=True)
+    assert not (folder / "result.json").exists()
+    assert (folder / "metrics.jsonl").exists()
+
+
+def test_a_run_works_in_a_thread(run_in: RunIn) -> None:
+    folders: list[Path] = []
+    thread = threading.Thread(target=lambda: folders.append(run_in(tiny_config(method="finetune"))))
+    thread.start()
+    thread.join()
+    assert result(folders[0])["finished"]
+
+
+def test_the_number_of_threads_is_restored(run_in: RunIn) -> None:
+    before = torch.get_num_threads()
+    run_in(tiny_config(threads=2, method="finetune", epochs=1))
+    assert torch.get_num_threads() == before
+
+
+# --- run, from Python --------------------------------------------------------------------------------
+
+SHORT: dict[str, Any] = {"method": "finetune", "per_class": 12, "net": "small:4", "epochs": 1}
+
+
+def test_run_starts_from_a_recipe_a_file_a_table_or_a_config(tmp_path: Path) -> None:
+    folder = remnant.run(out=tmp_path, **SHORT)
+    assert folder.name.startswith("digits-finetune-symmetric-0.4-s0-")
+    again: list[Any] = [
+        str(folder),
+        folder,
+        folder / "config.toml",
+        resolve(tomllib.loads((folder / "config.toml").read_text())),
+    ]
+    again += [recipe.read("digits") | SHORT]
+    for start in again:
+        assert remnant.run(start, out=tmp_path) == folder
+    assert remnant.run("digits", out=str(tmp_path), **SHORT) == folder
+
+
+def test_run_changes_settings_by_name(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {"net.width": 8, "noise": "symmetric:0.2"}
+    config = resolve(TINY | SHORT)
+    for start in (config, config.table()):
+        folder = remnant.run(start, out=tmp_path, **changes)
+        table = tomllib.loads((folder / "config.toml").read_text())
+        assert table["net"] == {"name": "small", "width": 8}
+        assert table["noise"] == {"name": "symmetric", "rate": 0.2}
+        assert table["epochs"] == 1
+    other = remnant.run(
+        resolve(TINY | {"method": "aer-abs", "epochs": 1, "schedule": "always"}), out=tmp_path, method="er"
+    )
+    assert result(other)["method"] == "er"
+
+
+def test_run_names_the_run_after_the_dataset_unless_there_is_a_recipe(tmp_path: Path) -> None:
+    data = tiny_data()
+    changes: dict[str, Any] = SHORT | {"data": data, "tasks": 3, "per_class": 0}
+    assert remnant.run(out=tmp_path, **changes).name.startswith("tiny-finetune-")
+    assert remnant.run("digits", out=tmp_path, **changes).name.startswith("digits-finetune-")
+    assert remnant.run(out=tmp_path, name="mine", **changes).name.startswith("mine-finetune-")
+
+
+def test_run_prints_messages_to_stderr_or_passes_them_to_loggers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remnant.run(out=tmp_path, **SHORT)
+    assert capsys.readouterr() == ("", "")
+    remnant.run(out=tmp_path, **SHORT)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("this run is already finished")
+    logger = StopAt(0)
+    remnant.run(out=tmp_path, loggers=[logger], **SHORT)
+    assert logger.notes[0].startswith("this run is already finished")
+    remnant.run(out=tmp_path, loggers=[logger], force=True, **SHORT)
+    assert len(logger.notes) == 1
+
+
+def test_run_reports_mistakes_in_all_settings_at_once(tmp_path: Path) -> None:
+    with pytest.raises(RemnantError) as caught:
+        remnant.run(out=tmp_path, epoch=3, lr=-1.0)
+    assert "unknown key 'epoch'; did you mean 'epochs'?" in str(caught.value)
+    assert "lr: " in str(caught.value)
+    assert list(tmp_path.iterdir()) == []

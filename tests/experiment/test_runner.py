@@ -1,0 +1,288 @@
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+from run_helpers import RunIn, StopAt, assert_identical, records, result
+
+from remnant.config import resolve
+from remnant.data import Dataset, data_dir, load
+from remnant.data.dataset import InMemory
+from remnant.errors import Interrupted, RemnantError
+from remnant.experiment import build, checkpoint
+from remnant.experiment.loggers import Logger, RunStart
+from remnant.experiment.loggers.console import Quiet, Speed
+from remnant.experiment.run import execute
+from remnant.experiment.runner import Options
+from remnant.methods.protocol import StepDone
+from remnant.methods.replay import ReplayLearner
+
+FIT = {"method": "aer-abs", "tasks": 2, "epochs": 2}
+
+
+def test_metrics_have_a_line_for_each_epoch_and_each_task(run_in: RunIn) -> None:
+    lines = (run_in(tiny_config()) / "metrics.jsonl").read_text().splitlines()
+    events = [json.loads(line)["event"] for line in lines]
+    assert events == (["epoch"] * 4 + ["task"]) * 5
+
+
+@pytest.mark.parametrize("method", ["aer-abs", "der++-aer-abs", "er-ace+alpha"])
+def test_an_interrupted_run_resumes_to_the_same_result(run_in: RunIn, tmp_path: Path, method: str) -> None:
+    config = tiny_config(method=method)
+    whole = run_in(config, "whole")
+    for steps in (1, 3, 17, 40):
+        out = tmp_path / f"cut-{steps}"
+        with pytest.raises(Interrupted, match=r"stopped after step .*\nRun the same command again to resume"):
+            execute(config, Options(out=out), [StopAt(steps)])
+        resumed = StopAt(0)
+        folder = execute(config, Options(out=out), [resumed])
+        assert f"resuming after step {steps}" in resumed.notes[0]
+        assert_identical(whole, folder)
+
+
+class Clocked(StopAt):
+    """Every step takes a second, and the remaining time is recorded."""
+
+    def start(self, run: RunStart) -> None:
+        self.now, self.left_after = 0.0, list[str]()
+        self.speed = Speed(run, lambda: self.now)
+
+    def step(self, event: StepDone, purity: float | None) -> None:
+        self.now += 1
+        self.speed.add(event)
+        self.left_after.append(self.speed.left)
+        super().step(event, purity)
+
+
+def test_a_resumed_run_knows_how_much_is_left(tmp_path: Path) -> None:
+    fit = {"name": "buffer-fit", "epochs": 3, "batch": 16}
+    config = tiny_config(method="aer-abs", tasks=2, epochs=2, consolidation=fit)
+    whole = Clocked(0)
+    folder = execute(config, Options(out=tmp_path / "whole"), [whole])
+    assert whole.left_after == [f"{left} s" for left in reversed(range(len(whole.left_after)))]
+    for steps in (5, 17, 20, 30):
+        first, second = Clocked(steps), Clocked(0)
+        with pytest.raises(Interrupted):
+            execute(config, Options(out=tmp_path / f"cut-{steps}"), [first])
+        cut = execute(config, Options(out=tmp_path / f"cut-{steps}"), [second])
+        assert first.left_after + second.left_after == whole.left_after
+        ends = [checkpoint.generations(path / "checkpoint")[0].read_bytes() for path in (folder, cut)]
+        planned, again = (checkpoint.unpack(end)["history"]["planned"] for end in ends)
+        assert again == pytest.approx(planned)
+        assert sum(planned.values()) == pytest.approx(len(whole.left_after))
+
+
+def test_a_run_that_is_interrupted_many_times_ends_with_the_same_result(
+    run_in: RunIn, tmp_path: Path
+) -> None:
+    config = tiny_config(momentum=0.9)
+    whole = run_in(config, "whole")
+    for _ in range(100):
+        try:
+            folder = execute(config, Options(out=tmp_path / "cut"), [StopAt(7)])
+            break
+        except Interrupted:
+            continue
+    assert_identical(whole, folder)
+
+
+def test_momentum_resumes_exactly_in_any_memory_layout(run_in: RunIn, tmp_path: Path) -> None:
+    config = tiny_config(momentum=0.9, channels_last=True, method="er")
+    whole = run_in(config, "whole")
+    for _ in range(2):
+        with pytest.raises(Interrupted):
+            execute(config, Options(out=tmp_path / "cut"), [StopAt(9)])
+    assert_identical(whole, execute(config, Options(out=tmp_path / "cut"), [StopAt(0)]))
+
+
+def test_a_run_with_a_damaged_checkpoint_resumes_from_the_previous_one(run_in: RunIn, tmp_path: Path) -> None:
+    config = tiny_config()
+    whole = run_in(config, "whole")
+    for steps in (20, 9):
+        with pytest.raises(Interrupted):
+            execute(config, Options(out=tmp_path / "cut"), [StopAt(steps)])
+    folder = tmp_path / "cut" / whole.name
+    newest = checkpoint.generations(folder / "checkpoint")[0]
+    newest.write_bytes(newest.read_bytes()[:500])
+    logger = StopAt(0)
+    execute(config, Options(out=tmp_path / "cut"), [logger])
+    assert "damaged" in logger.notes[0]
+    assert "the previous one is used" in logger.notes[0]
+    assert_identical(whole, folder)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_with_advice(run_in: RunIn, tmp_path: Path) -> None:
+    with pytest.raises(RemnantError) as caught:
+        run_in(tiny_config(lr=1e30, method="finetune"))
+    text = str(caught.value)
+    assert "the loss became" in text
+    assert "task 1" in text
+    assert "--set lr=3.3e+29" in text
+    assert not list(tmp_path.rglob("result.json"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lr": 1e3, "buffer_size": 5, "epochs": 6},
+        {"lr": 1e10, "method": "finetune"},
+        {"lr": 1e5, "method": "er"},
+    ],
+)
+def test_a_run_that_diverges_has_no_result(run_in: RunIn, tmp_path: Path, changes: dict[str, Any]) -> None:
+    with pytest.raises(RemnantError, match="Try a smaller learning rate"):
+        run_in(tiny_config(**changes), save_every=0)
+    assert not list(tmp_path.rglob("result.json"))
+    for path in tmp_path.rglob("*.safetensors"):
+        state = checkpoint.unpack(path.read_bytes())
+        assert all(v.isfinite().all() for v in state["learner"]["weights"]["net"].values())
+
+
+def test_divergence_in_a_consolidation_names_the_learning_rate_of_the_consolidation(run_in: RunIn) -> None:
+    config = tiny_config(**FIT, consolidation={"name": "buffer-fit", "epochs": 30, "lr": 1e30})
+    with pytest.raises(RemnantError, match=r"\(consolidate\), task 1.*consolidation\.lr="):
+        run_in(config)
+
+
+def test_the_last_good_checkpoint_is_named_and_kept(
+    tmp_path: Path, quiet: Quiet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tiny_config()
+    with pytest.raises(Interrupted):
+        execute(config, Options(out=tmp_path), [StopAt(5)])
+    saved = checkpoint.generations(next(tmp_path.iterdir()) / "checkpoint")
+    train = ReplayLearner._train
+
+    def diverge(self: ReplayLearner, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        outcome = train(self, *args, **kwargs)
+        return replace(outcome, loss=outcome.loss * math.nan)
+
+    monkeypatch.setattr(ReplayLearner, "_train", diverge)
+    with pytest.raises(RemnantError, match=saved[0].name):
+        execute(config, Options(out=tmp_path, save_every=0), [quiet])
+    assert saved[0].exists()
+
+
+class Ended(Logger):
+    """Records whether it was started and ended."""
+
+    calls = ""
+
+    def start(self, run: RunStart) -> None:
+        self.calls += "start "
+
+    def end(self) -> None:
+        self.calls += "end"
+
+
+def test_loggers_are_ended_when_a_run_fails(tmp_path: Path) -> None:
+    for lr in (0.1, 1e30):
+        logger = Ended()
+        try:
+            execute(tiny_config(lr=lr, method="finetune"), Options(out=tmp_path), [logger])
+        except RemnantError:
+            assert lr == 1e30
+        assert logger.calls == "start end"
+
+
+def test_a_stream_with_fewer_samples_than_the_buffer_runs(run_in: RunIn) -> None:
+    found = result(run_in(tiny_config(per_class=2, noise="none")))
+    assert found["buffer"]["size"] < 20
+
+
+def test_joint_training_is_evaluated_once_on_every_task(run_in: RunIn) -> None:
+    found = result(run_in(tiny_config(method="joint")))
+    assert len(found["accuracy"]) == 1
+    assert None not in found["accuracy"][0]
+    assert found["ff"] == 0
+    assert found["buffer"] is None
+
+
+def test_validation_does_not_use_the_test_split(run_in: RunIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = tiny_config(validation=0.25)
+    usual = result(run_in(config, "usual"))
+
+    def other_tests(name: str, folder: Path | None) -> Dataset:
+        data = load(name, folder)
+        blank = InMemory(torch.zeros_like(data.test.take(torch.arange(len(data.test)))))
+        return replace(data, test=blank, test_y=data.test_y[::-1].copy())
+
+    monkeypatch.setattr(build, "load", other_tests)
+    blind = result(run_in(config, "blind"))
+    assert usual["tested_on"] == blind["tested_on"] == "noisy validation split"
+    assert usual["accuracy"] == blind["accuracy"]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"class_order": "random", "split": [3, 3, 4]},
+        {"noise": "none"},
+        {"noise": "block:0.4"},
+        {"schedule": "alternate:3", "replacement": "lass", "objective": "cross-entropy"},
+        {"method": "er", "insertion": "lowest-loss:0.5", "replacement": "abs"},
+        {"channels_last": True},
+        {"buffer_size": 2},
+        {"method": "der++", "batch": 3, "epochs": 1},
+    ],
+)
+def test_any_combination_of_components_runs(run_in: RunIn, changes: dict[str, Any]) -> None:
+    assert 0 <= result(run_in(tiny_config(**changes)))["faa"] <= 100
+
+
+def test_each_consolidation_epoch_records_how_well_it_divided_the_buffer(run_in: RunIn) -> None:
+    folder = run_in(tiny_config(**FIT, consolidation={"name": "mixmatch", "epochs": 3}))
+    lines = records(folder, "consolidation")
+    assert [(line["task"], line["epoch"]) for line in lines] == [(t, e) for t in (0, 1) for e in (0, 1, 2)]
+    for line in lines:
+        (division,) = line["division"]
+        assert division.keys() >= {"trusted", "precision", "recall", "noisy_precision", "noisy_recall"}
+        assert 0 < division["trusted"] <= 20
+        assert line["loss"] > 0
+    found = result(folder)["consolidation"]
+    assert found["epochs"] == found["divisions"] == 6
+    assert found["fallback"] == {}
+    assert found["precision"] == pytest.approx(sum(x["division"][0]["precision"] for x in lines) / 6)
+
+
+def test_two_networks_report_two_divisions(run_in: RunIn) -> None:
+    config = tiny_config(**FIT, consolidation={"name": "dividemix", "epochs": 3, "warmup": 2})
+    folder = run_in(config)
+    shapes = [line["division"] and len(line["division"]) for line in records(folder, "consolidation")]
+    assert shapes == [None, None, 2] * 2
+    assert result(folder)["consolidation"]["divisions"] == 4
+
+
+def test_epochs_that_only_write_record_no_loss_and_no_separation(run_in: RunIn) -> None:
+    folder = run_in(tiny_config(method="gdumb", consolidation={"epochs": 3}))
+    lines = records(folder, "epoch")
+    assert len(lines) == 5
+    for line in lines:
+        assert line["phase"] == "write"
+        assert line["loss"] is None
+        assert line["separation"] is None  # nothing was trained, although samples of past tasks are stored
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("noise", ["asymmetric:0.4", "file"])
+def test_cifar10_trains_with_synthetic_noise_and_with_labels_from_a_file(
+    run_in: RunIn, tmp_path: Path, noise: str
+) -> None:
+    folder = data_dir(None)
+    truth = load("cifar10", folder).y
+    np.savez(tmp_path / "labels.npz", shifted=(truth + (np.arange(len(truth)) % 5 == 0)) % 10)
+    given: object = noise
+    if noise == "file":
+        given = {"name": "file", "path": str(tmp_path / "labels.npz"), "key": "shifted"}
+    config = resolve(
+        {"data": "cifar10", "per_class": 20, "net": "resnet18:4", "epochs": 2, "noise": given}
+        | {"channels_last": True, "buffer_size": 30}
+    )
+    found = result(run_in(config, data_dir=folder))
+    assert found["buffer"]["size"] == 30
+    assert found["classes"][0] == ["airplane", "automobile"]

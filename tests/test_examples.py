@@ -1,0 +1,77 @@
+"""The examples run from the command line and from Python, and stay short."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import remnant
+from remnant.buffer import Buffer, Candidates, Choice
+from remnant.extensions import from_file
+from remnant.stream import Batch
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+SMALL = ["per_class=12", "epochs=2", "buffer_size=20", "batch=8", "net=small:4"]
+WORDS = {
+    "ntd.py": ["--method", f"{EXAMPLES}/ntd.py:NTD"],
+    "own_net.py": [f"net={EXAMPLES}/own_net.py:perceptron"],
+    "own_loss.py": ["--method", "er", f"objective={EXAMPLES}/own_loss.py:GCE", "objective.q=0.5"],
+    "own_dataset.py": [f"data={EXAMPLES}/own_dataset.py:STRIPES", "tasks=2"],
+}
+
+
+def test_every_example_is_tested() -> None:
+    assert sorted(WORDS) == sorted(path.name for path in EXAMPLES.glob("*.py"))
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "remnant", *words], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_an_example_runs_from_the_command_line_and_is_finished_then(name: str, tmp_path: Path) -> None:
+    own = [word.partition("=")[0] for word in WORDS[name]]
+    words = ["run", *(w for w in SMALL if w.partition("=")[0] not in own), *WORDS[name]]
+    done = command(*words, "--out", str(tmp_path), "-q")
+    assert done.returncode == 0, done.stderr
+    again = command(*words, "--out", str(tmp_path), "-q")
+    assert "already finished" in again.stderr
+    folder = done.stdout.splitlines()[-1]
+    assert again.stdout.splitlines()[-1] == folder
+    assert "already finished" in command("run", folder, "--out", str(tmp_path), "-q").stderr
+
+
+def test_ntd_is_at_most_25_lines() -> None:
+    assert len((EXAMPLES / "ntd.py").read_text().splitlines()) <= 25
+
+
+def choice(y: list[int], loss: list[float], new_y: int, new_loss: float) -> Choice:
+    buffer = Buffer(len(y), (1,))
+    stored = Batch(torch.zeros(len(y), 1, dtype=torch.uint8), torch.tensor(y), torch.arange(len(y)))
+    buffer.put(torch.arange(len(y)), stored, task=0)
+    new = Candidates(
+        torch.tensor([0]), torch.tensor([new_y]), torch.tensor([99]), torch.tensor([new_loss]).double()
+    )
+    losses = torch.tensor(loss).double()
+    return Choice(buffer, 1, torch.rand(1, 3), {}, lambda: new, lambda slots: losses[slots])
+
+
+def test_ntd_evicts_the_highest_loss_of_the_largest_class() -> None:
+    replace = from_file(f"{EXAMPLES}/ntd.py:NTD", "method").replacement  # type: ignore[attr-defined]
+    assert replace(choice([1, 1, 2], [0.2, 0.9, 5.0], new_y=2, new_loss=1.0)).tolist() == [1]
+    # The candidate makes its class the largest, and has the highest loss there: it is discarded itself.
+    assert replace(choice([1, 2, 2], [0.2, 0.9, 0.5], new_y=2, new_loss=1.0)).tolist() == [-1]
+
+
+def test_ntd_in_python_gives_the_result_of_the_command_line(tmp_path: Path) -> None:
+    words = ["run", *SMALL, "--method", f"{EXAMPLES}/ntd.py:NTD", "--out", str(tmp_path), "-q"]
+    folder = Path(command(*words).stdout.splitlines()[-1])
+    settings = {"per_class": 12, "epochs": 2, "buffer_size": 20, "batch": 8, "net": "small:4"}
+    method = from_file(f"{EXAMPLES}/ntd.py:NTD", "method")
+    other = remnant.run(method=method, out=tmp_path / "python", **settings)
+    results = [json.loads((f / "result.json").read_text()) for f in (folder, other)]
+    assert results[0]["accuracy"] == results[1]["accuracy"]
+    assert results[0]["buffer"] == results[1]["buffer"]
