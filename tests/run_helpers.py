@@ -29,7 +29,8 @@ def result(folder: Path) -> dict[str, Any]:
 
 
 def without_cost(folder: Path) -> dict[str, Any]:
-    return {key: value for key, value in result(folder).items() if key not in COST}
+    """Return the result without time and memory, and without the commit, which may change meanwhile."""
+    return {key: value for key, value in result(folder).items() if key not in (*COST, "git")}
 
 
 def records(folder: Path, event: str) -> list[dict[str, Any]]:

@@ -188,7 +188,7 @@ def _check_task(task: Task, spec: Spec, order: Sequence[int]) -> None:
     if len(task) < 2:
         names = ", ".join(spec.classes[order[c]] for c in task.classes)
         raise RemnantError(
-            f"task {task.number} ({names}): expected at least 2 training samples, got {len(task)}. "
+            f"task {task.number + 1} ({names}): expected at least 2 training samples, got {len(task)}. "
             "Use more samples per class, another class order, or larger tasks."
         )
 
@@ -196,7 +196,7 @@ def _check_task(task: Task, spec: Spec, order: Sequence[int]) -> None:
 def _check_test_split(test: TestSplit, number: int, validation: float) -> None:
     if not len(test.id):
         advice = "Hold out a larger fraction." if validation else "Use another class order or larger tasks."
-        raise RemnantError(f"task {number}: expected at least 1 test sample, got none. {advice}")
+        raise RemnantError(f"task {number + 1}: expected at least 1 test sample, got none. {advice}")
 
 
 def _fingerprint(data: Dataset, observed: Tensor, chunk: int = 128) -> str:

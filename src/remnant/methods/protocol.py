@@ -84,9 +84,7 @@ class EpochDone:
     task: int
     epoch: int
     phase: Phase
-    division: "Division | None" = (
-        None  # of the buffer into clean and noisy labels, if consolidation computed one
-    )
+    division: "Division | None" = None  # of the buffer into clean and noisy labels, if there is one
     kind: str = ""
 
     @property
