@@ -149,7 +149,7 @@ def test_tensorboard_events_are_written_if_asked_for(invoke: Invoke) -> None:
 
 
 def test_ctrl_c_saves_and_the_same_command_resumes(invoke: Invoke, tmp_path: Path) -> None:
-    words = ["run", *TINY, "epochs=40"]
+    words = ["run", *TINY, "epochs=12"]
     words.remove("epochs=2")
     command = [sys.executable, "-m", "remnant", *words]
     with subprocess.Popen(
