@@ -8,6 +8,7 @@ import hypothesis
 import numpy as np
 import pytest
 import torch
+from cli_helpers import Invoke
 from rich.console import Console
 from torch import Tensor, nn
 
@@ -105,3 +106,11 @@ def run_in(tmp_path: Path, quiet: Quiet) -> Callable[..., Path]:
         return execute(config, Options(out=tmp_path / where, **options), [quiet])
 
     return go
+
+
+@pytest.fixture
+def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Invoke:
+    """Run commands in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    return Invoke(monkeypatch, capsys)

@@ -1,12 +1,11 @@
 """The examples run from the command line and from Python, and stay short."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from cli_helpers import Invoke
 
 import remnant
 from remnant.buffer import Buffer, Candidates, Choice
@@ -27,21 +26,17 @@ def test_every_example_is_tested() -> None:
     assert sorted(WORDS) == sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
-def command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "remnant", *words], capture_output=True, text=True)
-
-
 @pytest.mark.parametrize("name", WORDS)
-def test_an_example_runs_from_the_command_line_and_is_finished_then(name: str, tmp_path: Path) -> None:
+def test_an_example_runs_from_the_command_line_and_is_finished_then(name: str, invoke: Invoke) -> None:
     own = [word.partition("=")[0] for word in WORDS[name]]
-    words = ["run", *(w for w in SMALL if w.partition("=")[0] not in own), *WORDS[name]]
-    done = command(*words, "--out", str(tmp_path), "-q")
-    assert done.returncode == 0, done.stderr
-    again = command(*words, "--out", str(tmp_path), "-q")
-    assert "already finished" in again.stderr
-    folder = done.stdout.splitlines()[-1]
-    assert again.stdout.splitlines()[-1] == folder
-    assert "already finished" in command("run", folder, "--out", str(tmp_path), "-q").stderr
+    words = ["run", *(w for w in SMALL if w.partition("=")[0] not in own), *WORDS[name], "-q"]
+    done = invoke(*words)
+    assert done.code == 0, done.err
+    again = invoke(*words)
+    assert "already finished" in again.err
+    folder = done.out.splitlines()[-1]
+    assert again.out.splitlines()[-1] == folder
+    assert "already finished" in invoke("run", folder, "-q").err
 
 
 def test_ntd_is_at_most_25_lines() -> None:
@@ -66,9 +61,9 @@ def test_ntd_evicts_the_highest_loss_of_the_largest_class() -> None:
     assert replace(choice([1, 2, 2], [0.2, 0.9, 0.5], new_y=2, new_loss=1.0)).tolist() == [-1]
 
 
-def test_ntd_in_python_gives_the_result_of_the_command_line(tmp_path: Path) -> None:
-    words = ["run", *SMALL, "--method", f"{EXAMPLES}/ntd.py:NTD", "--out", str(tmp_path), "-q"]
-    folder = Path(command(*words).stdout.splitlines()[-1])
+def test_ntd_in_python_gives_the_result_of_the_command_line(invoke: Invoke, tmp_path: Path) -> None:
+    done = invoke("run", *SMALL, "--method", f"{EXAMPLES}/ntd.py:NTD", "-q")
+    folder = tmp_path / done.out.splitlines()[-1]
     settings = {"per_class": 12, "epochs": 2, "buffer_size": 20, "batch": 8, "net": "small:4"}
     method = from_file(f"{EXAMPLES}/ntd.py:NTD", "method")
     other = remnant.run(method=method, out=tmp_path / "python", **settings)

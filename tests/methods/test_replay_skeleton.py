@@ -119,7 +119,13 @@ def test_an_interrupted_run_on_skeletons_ends_with_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: Quiet
 ) -> None:
     write_nw_ucla(tmp_path)
-    given = recipe.read("nw-ucla") | {"split": [4, 6], "epochs": 2, "batch": 8, "buffer_size": 6}
+    given = recipe.read("nw-ucla") | {
+        "split": [4, 6],
+        "epochs": 2,
+        "batch": 16,
+        "buffer_size": 6,
+        "per_class": 6,
+    }
     config = resolve(given)
 
     def run(out: str) -> Path:
