@@ -469,3 +469,15 @@ def test_the_digest_of_an_object_is_the_same_in_every_process(tmp_path: Path) ->
         for _ in range(2)
     ]
     assert shown[0] == shown[1]
+
+
+def test_a_run_with_a_file_resumes_from_another_folder(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text("from remnant import METHODS\nMINE = METHODS['er-ace']\n")
+    done = invoke("run", "per_class=12", "epochs=2", "net=small:4", "--method", "mine.py:MINE", "-q")
+    folder = tmp_path / done.out.splitlines()[-1]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    again = invoke("run", str(folder), "--out", str(folder.parent), "-q")
+    assert "already finished" in again.err

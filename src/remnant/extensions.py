@@ -12,7 +12,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -152,11 +152,20 @@ def source_digest(path: Path) -> str:
 
 def with_sources(value: Any) -> Any:  # noqa: ANN401
     """Return a config table in which every `path.py:NAME` is replaced by its file name and source digest."""
+    return _with_paths(value, lambda path, name: f"{path.name}:{name}@{source_digest(path)}")
+
+
+def with_absolute_paths(value: Any) -> Any:  # noqa: ANN401
+    """Return settings in which every `path.py:NAME` has an absolute path, valid in any working directory."""
+    return _with_paths(value, lambda path, name: f"{path.resolve()}:{name}")
+
+
+def _with_paths(value: Any, change: Callable[[Path, str], str]) -> Any:  # noqa: ANN401
     if isinstance(value, Mapping):
-        return {key: with_sources(item) for key, item in value.items()}
+        return {key: _with_paths(item, change) for key, item in value.items()}
     if isinstance(value, str) and (match := re.match(r"(.+\.py):(\w.*)", value)):
         path = Path(match[1]).expanduser()
-        return f"{path.name}:{match[2]}@{source_digest(path)}" if path.is_file() else value
+        return change(path, match[2]) if path.is_file() else value
     return value
 
 

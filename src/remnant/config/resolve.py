@@ -22,6 +22,7 @@ from remnant.config.registries import (
 from remnant.config.schema import Config
 from remnant.data import Dataset, entry
 from remnant.errors import RemnantError, nearest
+from remnant.extensions import with_absolute_paths
 from remnant.methods.protocol import Algorithm
 from remnant.methods.registry import ALGORITHMS, METHODS, SUFFIXES
 from remnant.settings import settings
@@ -35,7 +36,7 @@ def resolve(given: Mapping[str, Any]) -> Config:
     for registry in (METHOD_NAMES, *REGISTRIES.values()):
         registry.reload()
     problems = [unknown_key(key) for key in given if key not in DEFAULTS]
-    raw = {key: value for key, value in given.items() if key in DEFAULTS}
+    raw = {key: with_absolute_paths(value) for key, value in given.items() if key in DEFAULTS}
     method, found = _method(raw)
     components, more = _components(raw, method)
     wrong = {key for key, _ in [*found, *more]}

@@ -154,6 +154,6 @@ class Config(BaseModel):
         """Return the name of the run folder, which depends on config, data and extension sources."""
         content = json.dumps([FORMAT, fingerprint, with_sources(self.table())], sort_keys=True)
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
-        noise = re.sub(r":.*/", ":", short(REGISTRIES["noise"], self.noise))  # a file without its folders
+        noise = re.sub(r"(^|:)[^:]*/", r"\1", short(REGISTRIES["noise"], self.noise))  # without folders
         noise = re.sub(r"[^\w.=-]+", "-", noise)[:60]
         return f"{self.name}-{self.label}-{noise}-s{self.seed}-{digest}"
