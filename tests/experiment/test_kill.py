@@ -25,7 +25,11 @@ from remnant.experiment.run import execute
 from remnant.experiment.runner import Options
 from remnant.methods.epoch_schedule import Phase
 
-CALLS = [f"{call} {when}" for call in ("fsync", "replace", "unlink") for when in ("before", "after")]
+CALLS = [
+    pytest.param(f"{call} {when}", marks=[pytest.mark.slow] if call == "unlink" or when == "after" else [])
+    for call in ("fsync", "replace", "unlink")
+    for when in ("before", "after")
+]
 KINDS = ["buffer-fit", "mixmatch", "coteaching", "dividemix", "gdumb", "gdumb+dividemix"]
 
 

@@ -115,6 +115,7 @@ def write_nw_ucla(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_on_skeletons_ends_with_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: Quiet
 ) -> None:

@@ -4,6 +4,23 @@ from typing import cast
 
 from torch import Tensor, nn
 
+from remnant.errors import RemnantError
+
+
+def linear_head(net: nn.Module, purpose: str, *, needs_features: bool = False) -> nn.Linear:
+    """Return the linear layer `head` of a network, or raise RemnantError; `purpose` says what needs it."""
+    head = getattr(net, "head", None)
+    if not isinstance(head, nn.Linear) or (needs_features and not hasattr(net, "features")):
+        expected = "a method features(x) and a torch.nn.Linear `head`" if needs_features else (
+            "a torch.nn.Linear `head`"
+        )  # fmt: skip
+        raise RemnantError(
+            f"expected a network with {expected}, got {type(net).__name__} with the head "
+            f"{'none' if head is None else type(head).__name__}. {purpose}: add them to the network, or "
+            "choose another method."
+        )
+    return head
+
 
 class NormedHead(nn.Module):
     """A linear layer without bias, followed by BatchNorm of the logits."""

@@ -9,7 +9,7 @@ from torch import nn
 from remnant.data.dataset import Spec
 from remnant.errors import RemnantError
 from remnant.nets.efficientgcn import EfficientGcn
-from remnant.nets.head import NormedHead
+from remnant.nets.head import NormedHead, linear_head
 from remnant.nets.resnet import ResNet, photo_stem, small_stem
 from remnant.nets.small import SmallNet
 from remnant.settings import expect, setting
@@ -105,6 +105,11 @@ def check_fits(net: Net, spec: Spec) -> None:
 def build(net: Net, spec: Spec, seed: int, normed_head: bool = False) -> nn.Module:
     """Build a network whose initial weights depend on `seed` only; `normed_head` adds a NormedHead."""
     name = getattr(net, "__name__", type(net).__name__)
+    if isinstance(net, nn.Module):
+        raise RemnantError(
+            f"expected a function from a Spec to a torch.nn.Module as the net, got the module {name}. Some "
+            "methods need several networks: write a function that builds one."
+        )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network: object = net(spec)
@@ -114,12 +119,6 @@ def build(net: Net, spec: Spec, seed: int, normed_head: bool = False) -> nn.Modu
                 "Return the network from the factory."
             )
         if normed_head:
-            head = getattr(network, "head", None)
-            if not isinstance(head, nn.Linear):
-                raise RemnantError(
-                    f"expected a network with a torch.nn.Linear `head` from the net factory {name}, got "
-                    f"{'none' if head is None else type(head).__name__}. This method normalises logits: "
-                    "name the last linear layer `head`, or choose another method."
-                )
+            head = linear_head(network, "This method normalises logits")
             network.head = NormedHead(head.in_features, len(spec.classes))
         return network

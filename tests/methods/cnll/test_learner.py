@@ -439,7 +439,10 @@ def test_two_learners_of_one_seed_are_equal_and_their_two_heads_differ() -> None
     assert not torch.equal(fresh.second.weight, fresh.state_dict()["net.head.weight"])
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[] if n in ("plain", "unlimited") else [pytest.mark.slow]) for n in KINDS],
+)
 def test_a_learner_interrupted_at_every_step_ends_with_the_same_bytes(name: str) -> None:
     stream, settings = tiny_stream(), KINDS[name]
     stream = replace(stream, tasks=stream.tasks[:2])

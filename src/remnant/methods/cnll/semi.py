@@ -19,6 +19,7 @@ from remnant.methods.consolidation.soft_labels import (
     squared_error,
     uniformity,
 )
+from remnant.nets.head import linear_head
 from remnant.transforms.mixing import beta, mixup
 
 
@@ -28,7 +29,7 @@ class TwoHeads(nn.Module):
     def __init__(self, net: nn.Module, other: nn.Module) -> None:
         """Use the head of `other` as h2; the rest of `other` is not used."""
         super().__init__()
-        self.net, self.second = net, cast(nn.Linear, other.head)
+        self.net, self.second = net, linear_head(other, "CNLL adds a second head", needs_features=True)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits of h1."""

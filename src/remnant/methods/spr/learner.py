@@ -28,6 +28,7 @@ from remnant.methods.spr.centrality import clean_probability
 from remnant.methods.spr.method import BASE, CLASSIFIER, EXPERT, Spr
 from remnant.methods.spr.partition import partitioned
 from remnant.methods.spr.simclr import contrastive_loss, strong_view
+from remnant.nets.head import linear_head
 from remnant.rng import Generators
 from remnant.stream import Batch, Task
 from remnant.transforms.image import ImageTransform
@@ -175,7 +176,7 @@ class SprLearner:
     def _contrastive(self, name: str) -> AdamTrainer:
         """Return a new network with a two-layer projection as its head."""
         net = self.new_net(name)
-        inputs = cast(nn.Linear, net.head).in_features
+        inputs = linear_head(net, "SPR replaces the head").in_features
         seed = int(torch.randint(1 << 62, (), generator=self.rng.consolidate))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
