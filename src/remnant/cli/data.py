@@ -133,15 +133,19 @@ def noise(
     label = short(REGISTRIES["noise"], config.noise)
     title = f"{name}, noise {label}, seed {config.seed}: {headline(counts)}"
     if plot:
-        try:
-            plot.write_text(draw_transitions(counts, dataset.spec.classes, title), encoding="utf-8")
-        except OSError as error:
-            raise RemnantError(
-                f"{plot}: expected a writable file, found: {error.strerror}. Choose another one."
-            ) from error
+        _write(plot, draw_transitions(counts, dataset.spec.classes, title))
     print(f"{title}\n\n{table(counts, dataset.spec.classes)}")
     if plot:
         print(f"\n{plot}")
+
+
+def _write(plot: Path, svg: str) -> None:
+    try:
+        plot.write_text(svg, encoding="utf-8")
+    except OSError as error:
+        raise RemnantError(
+            f"{plot}: expected a writable file, found: {error.strerror}. Choose another one."
+        ) from error
 
 
 def _show_given(dataset: "Dataset", plot: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""Registries of everything that can be named in a config: components and methods."""
+"""Registries of the components and methods that a config refers to by name."""
 
 from dataclasses import fields, is_dataclass, replace
 from typing import Any

@@ -39,7 +39,7 @@ CLASSES = (
     *("phone call", "play with phone", "type on keyboard", "point to something", "take selfie"),
     *("check time", "rub hands", "nod head", "shake head", "wipe face", "salute", "put palms together"),
     *("cross hands in front", "sneeze or cough", "stagger", "fall down", "headache", "chest pain"),
-    *("back pain", "neck pain", "vomit", "fan self", "punch or slap", "kick somebody", "push"),
+    *("back pain", "neck pain", "vomit", "fan self", "punch or slap", "kick other person", "push"),
     *("pat back", "point finger", "hug", "give object", "touch pocket", "shake hands", "walk towards"),
     *("walk apart",),
 )

@@ -159,7 +159,7 @@ class Run:
         separation = None
         if buffer is not None and Phase.TRAIN in event.phase:
             separation = evaluate.separation(self.learner, buffer, self.stream, event.task)
-        record |= {"phase": str(event.phase.name).lower(), "loss": loss, "separation": separation}
+        record |= {"phase": event.phase.label, "loss": loss, "separation": separation}
         self._record({"event": "epoch", **record, "buffer": self._buffer_report(event.task)})
 
     def _evaluate(self, number: int) -> None:

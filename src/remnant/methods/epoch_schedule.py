@@ -21,6 +21,11 @@ class Phase(enum.Flag):
     FORGET = TRAIN | WRITE | ROLLBACK  # "buffer forgetting"
     IDLE = 0
 
+    @property
+    def label(self) -> str:
+        """Return the name in results and logs, such as `forget`."""
+        return str(self.name).lower()
+
 
 Schedule = Callable[[int, int], Phase]  # (epoch, epochs) -> phase of this epoch
 

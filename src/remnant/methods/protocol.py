@@ -74,7 +74,7 @@ class StepDone:
     @property
     def work(self) -> str:
         """Return the kind of work: a key of the work plan."""
-        return self.kind or str(self.phase.name).lower()
+        return self.kind or self.phase.label
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class EpochDone:
     @property
     def work(self) -> str:
         """Return the kind of work: a key of the work plan."""
-        return self.kind or str(self.phase.name).lower()
+        return self.kind or self.phase.label
 
 
 @dataclass(frozen=True)

@@ -70,9 +70,7 @@ class Replay:
         """Return the planned steps by phase for tasks with these numbers of samples."""
         counts = Counter(phase for phase in phases(self.schedule, setup.training.epochs) if phase)
         steps = sum(math.ceil(n / setup.training.batch) for n in samples)
-        works = {
-            str(phase.name).lower(): Work(count * steps, counts.total()) for phase, count in counts.items()
-        }
+        works = {phase.label: Work(count * steps, counts.total()) for phase, count in counts.items()}
         consolidation = self.consolidation
         if consolidation.epochs:
             steps = len(samples) * consolidation.epochs * consolidation.steps(setup.buffer_size)
@@ -93,7 +91,7 @@ class Replay:
             # The number of candidates halfway through the first task, for an average acceptance rate.
             learner.selection.policy["candidates"] = self.insertion.count(len(task)) * training.epochs // 2
             times, _ = first_steps(learner.learn(task))
-            seconds[str(phase.name).lower()] = median(times[1:] or times)
+            seconds[phase.label] = median(times[1:] or times)
         loop = cast(ReplayLearner, build(self, setup)).consolidation
         if loop is not None:
             fill(loop.context.buffer, task, len(setup.spec.classes))
