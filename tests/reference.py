@@ -140,11 +140,13 @@ class Sample:
 
 @dataclass
 class LiteralBuffer:
-    """Samples by slot, and the number of candidates so far."""
+    """Samples by slot, the number of candidates so far, and acceptances not yet used in a task."""
 
     capacity: int
     samples: list[Sample] = field(default_factory=list)
     offered: int = 0
+    waiting: int = 0
+    task: int = -1
 
 
 def offer(
@@ -156,11 +158,17 @@ def offer(
     """Offer one candidate after another; each has three uniforms: acceptance, group, victim."""
     for candidate, (u_accept, u_group, u_victim) in zip(candidates, uniforms, strict=True):
         buffer.offered += 1
-        if any(sample.id == candidate.id for sample in buffer.samples):
-            continue
+        if candidate.task != buffer.task:
+            buffer.task, buffer.waiting = candidate.task, 0
+        is_stored = any(sample.id == candidate.id for sample in buffer.samples)
         if len(buffer.samples) < buffer.capacity:
-            buffer.samples.append(candidate)
-        elif u_accept * buffer.offered < buffer.capacity:
+            if not is_stored:
+                buffer.samples.append(candidate)
+            continue
+        if u_accept * buffer.offered < buffer.capacity:
+            buffer.waiting += 1
+        if buffer.waiting > 0 and not is_stored:
+            buffer.waiting -= 1
             losses = [sample.loss for sample in buffer.samples]
             is_current = [sample.task == candidate.task for sample in buffer.samples]
             buffer.samples[victim(kind, losses, is_current, u_group, u_victim)] = candidate

@@ -20,7 +20,9 @@ from remnant.settings import setting
 class Reservoir:
     """The n-th candidate is accepted with probability M / n; `victim` chooses the sample it replaces.
 
-    n counts candidates, not samples of the stream, and includes candidates that are already stored.
+    n counts candidates, not samples of the stream, and includes candidates that are already stored. The
+    acceptance of a stored candidate passes to the next one of the task that is not stored: if it were
+    lost, later tasks, whose samples are offered as often, would get less than their share of the buffer.
     While a slot is free, every new sample is inserted.
     """
 
@@ -34,18 +36,25 @@ class Reservoir:
 
     def __call__(self, choice: Choice) -> Tensor:
         """Return a slot for each candidate, -1 for those that are discarded."""
-        count, buffer, before = len(choice.uniforms), choice.buffer, choice.state.get("candidates", 0)
+        count, buffer, state = len(choice.uniforms), choice.buffer, choice.state
+        before = state.get("candidates", 0)
         is_accepted = choice.uniforms[:, 0] * (before + torch.arange(1, count + 1)) < buffer.capacity
-        choice.state["candidates"] = before + count
+        waiting = state.get("waiting", 0) if state.get("task") == choice.task else 0
+        state.update(candidates=before + count, task=choice.task, waiting=waiting)
         slots = torch.full((count,), -1)
-        if not count or (len(buffer) == buffer.capacity and not is_accepted.any()):
+        if not count or (len(buffer) == buffer.capacity and not waiting and not is_accepted.any()):
             return slots
         candidates, draft = choice.offer(), Draft(choice)
         for i, id in enumerate(candidates.id.tolist()):
             is_free = draft.size < buffer.capacity
-            if not (is_free or is_accepted[i]) or (id in draft.id and not self.allow_duplicates):
-                continue
-            _, group, victim = choice.uniforms[i].tolist()
-            slots[i] = draft.size if is_free else self.victim(draft, group, victim)
-            draft.put(int(slots[i]), id, candidates.y[i], candidates.loss[i])
+            state["waiting"] += int(is_accepted[i] and not is_free)
+            if (is_free or state["waiting"]) and (self.allow_duplicates or id not in draft.id):
+                slots[i] = draft.size if is_free else self._evicted(choice, draft, i)
+                draft.put(int(slots[i]), id, candidates.y[i], candidates.loss[i])
         return slots
+
+    def _evicted(self, choice: Choice, draft: Draft, candidate: int) -> int:
+        """Return the slot of the sample that a candidate replaces, which uses up an acceptance."""
+        choice.state["waiting"] -= 1
+        _, group, victim = choice.uniforms[candidate].tolist()
+        return self.victim(draft, group, victim)

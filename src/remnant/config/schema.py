@@ -28,7 +28,7 @@ from remnant.nets import NETS
 from remnant.noise import NOISES
 from remnant.stream import split_evenly
 
-FORMAT = 3  # of run folders; a new number gives every run a new folder
+FORMAT = 4  # of run folders; a new number gives every run a new folder
 
 
 class Config(BaseModel):
