@@ -241,6 +241,24 @@ def test_logits_of_samples_stored_while_forgetting_come_from_the_restored_networ
             assert torch.allclose(learner.buffer.logits[: len(learner.buffer)], expected, atol=1e-6)
 
 
+def test_logits_of_the_current_task_are_replaced_in_every_learning_epoch_and_then_kept() -> None:
+    stream = tiny_stream()
+    learner = tiny_learner(DER_AER_ABS, stream, epochs=6, buffer_size=1000)
+    first: dict[int, Tensor] = {}  # logits at the first step of each learning epoch
+    for event in learner.learn(stream.tasks[0]):
+        if isinstance(event, StepDone) and event.step == 1 and Phase.REPLAY in event.phase:
+            first[event.epoch] = learner.buffer.logits.clone()
+    assert list(first) == [1, 3, 5]
+    both = ~first[1].isnan().any(1)
+    assert both.sum() > 1
+    assert not torch.isclose(first[1][both], first[3][both]).all(1).any()
+    for _ in learner.learn(stream.tasks[1]):
+        pass
+    is_past = learner.buffer.task == 0
+    assert is_past.any()
+    assert learner.buffer.logits[is_past].equal(first[5][is_past])
+
+
 def test_plain_dark_replay_stores_the_logits_of_the_step() -> None:
     stream = tiny_stream()
     learner = tiny_learner(DER, stream, epochs=1, buffer_size=1000)

@@ -144,7 +144,7 @@ class ReplayLearner:
                 continue
             if Phase.ROLLBACK in phase and self.loop.starts_epoch:
                 self.saved = clone(self._weights())  # 2
-            self._start_epoch(epoch, phase)
+            self._start_epoch(epoch, phase, task.number)
             for samples in self.loop.batches(len(task), training.batch, rng.order):  # 3
                 batch, outcome, decision = task.take(samples), None, NO_DECISION
                 self.seen[batch.y] = True
@@ -167,7 +167,7 @@ class ReplayLearner:
             self.is_consolidated = True
             yield from self.consolidation.run(task.number)
 
-    def _start_epoch(self, epoch: int, phase: Phase) -> None:
+    def _start_epoch(self, epoch: int, phase: Phase, task: int) -> None:
         set_learning_rate(
             self.optimizer,
             step_decay(epoch, self.training.epochs, self.training.lr, self.training.lr_drops),
@@ -179,7 +179,7 @@ class ReplayLearner:
         if Phase.WRITE in phase:
             self.selection.scores.expire()
         if Phase.REPLAY in phase and self.method.objective.keeps_logits:
-            self._fill_logits()
+            self._refresh_logits(task)
 
     def _train(self, batch: Batch, replays: bool) -> Outcome:
         """Take a gradient step; replay needs two samples in the buffer, because of BatchNorm."""
@@ -200,13 +200,21 @@ class ReplayLearner:
     def _rank(self, logits: Tensor, y: Tensor) -> Tensor:
         return self.method.objective.sample_loss(logits, y, self.seen)
 
-    def _fill_logits(self) -> None:
-        """Compute the logits of samples that were stored without them, in an epoch that was rolled back."""
+    def _refresh_logits(self, task: int) -> None:
+        """Compute logits that are missing and, with alternate replay, those of the current task.
+
+        Samples of forgetting epochs are stored without logits, because the network that stored them is
+        rolled back. Logits of an early epoch are those of a network that has not learned the task yet, so
+        they are replaced at the start of every learning epoch and kept once the task is over.
+        """
         stored = self.buffer.logits[: len(self.buffer)]
-        missing = torch.nonzero(stored.isnan().any(1)).flatten()
-        if len(missing):
-            logits = predict_stored(self.net, self.buffer.x, missing, self.transform.plain)
-            stored[missing] = logits.to(stored)
+        is_due = stored.isnan().any(1)
+        if any(Phase.ROLLBACK in phase for phase in phases(self.method.schedule, self.training.epochs)):
+            is_due |= self.buffer.task[: len(self.buffer)] == task
+        slots = torch.nonzero(is_due).flatten()
+        if len(slots):
+            logits = predict_stored(self.net, self.buffer.x, slots, self.transform.plain)
+            stored[slots] = logits.to(stored)
 
     def buffers(self) -> dict[str, Buffer]:
         """Return the buffer, if there is one."""
