@@ -20,7 +20,7 @@ class DivideMix(Consolidation):
     """Two networks; each trusts the labels on which the other one has a small loss."""
 
     lambda_u: float = setting(25.0, "weight of the unlabelled samples after the ramp", tuned=True)
-    warmup: int = setting(10, "epochs of cross-entropy before the first division")
+    warmup: int = setting(10, "epochs of cross-entropy before the first division", tuned=True)
     ramp: int = setting(16, "epochs after the warm-up until lambda_u is reached")
     temperature: float = setting(0.5, "temperature of refined and guessed labels; below 1 sharpens")
     mixup: float = setting(4.0, "both parameters of the Beta distribution of MixUp")
