@@ -113,6 +113,19 @@ def test_every_task_gets_its_share_of_the_buffer_at_the_size_of_cifar100() -> No
     assert torch.stack(runs).abs().max() < 0.25
 
 
+def test_a_sample_that_was_removed_can_be_inserted_again() -> None:
+    buffer = buffer_of([0] * 4)
+    buffer.remove(torch.tensor([3]))
+    assert Reservoir()(choice_of(buffer, same_uniforms(0.0), offer_of([3]))).tolist() == [3]
+
+
+def test_the_first_sample_can_be_inserted_after_the_buffer_has_grown() -> None:
+    buffer = Buffer(1, (1,))
+    buffer.put(torch.tensor([0]), samples([7]), task=0)
+    buffer.reserve(1)
+    assert Reservoir()(choice_of(buffer, same_uniforms(0.0), offer_of([0]))).tolist() == [1]
+
+
 def test_duplicates_can_be_allowed() -> None:
     policy = Reservoir(uniform_victim, allow_duplicates=True)
     assert policy(choice_of(buffer_of([0] * 4), same_uniforms(0.0), offer_of([2]))).item() >= 0
