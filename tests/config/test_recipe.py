@@ -232,36 +232,6 @@ def test_a_recipe_of_the_paper_works_with_every_method(name: str) -> None:
             assert config_of(name, f"method={method}").label == method
 
 
-# From the paper's list of best values: learning rates of the stream and of the consolidation, lambda_u.
-@pytest.mark.parametrize(
-    ("name", "method", "noise", "expected"),
-    [
-        ("cifar10", "er", "symmetric:0.2", (0.1, None, None)),
-        ("cifar10", "er+fit", "symmetric:0.6", (0.1, 0.1, None)),
-        ("cifar10", "er+coteaching", "symmetric:0.4", (0.03, 0.05, None)),
-        ("cifar10", "gdumb+dividemix", "symmetric:0.6", (0.03, 0.01, 25.0)),
-        ("cifar10", "aer-abs+consolidation", "symmetric:0.6", (0.03, 0.1, 0.01)),
-        ("cifar100", "aer-abs+consolidation", "symmetric:0.2", (0.03, 0.05, 0.01)),
-        ("cifar100", "aer-abs+consolidation", "symmetric:0.6", (0.03, 0.1, 0.1)),
-        ("cifar100", "aer-abs+consolidation", "block:0.2", (0.03, 0.05, 0.005)),
-        ("cifar100", "aer-abs+consolidation", "block:0.4", (0.1, 0.05, 0.1)),
-        ("cifar100", "er+dividemix", "symmetric:0.2", (0.1, 0.01, 25.0)),
-        ("cifar100", "er+dividemix", "symmetric:0.6", (0.03, 0.05, 25.0)),
-        ("cifar100", "puridiver", "block:0.4", (0.001, 0.05, None)),
-        ("ntu60", "finetune", "symmetric:0.2", (0.1, None, None)),
-        ("ntu60", "finetune", "symmetric:0.4", (0.03, None, None)),
-        ("ntu60", "puridiver", "symmetric:0.2", (0.3, 0.05, None)),
-        ("ntu60", "gdumb+dividemix", "symmetric:0.2", (0.1, 0.3, 25.0)),
-    ],
-)
-def test_hyperparameters_are_those_of_the_paper(
-    name: str, method: str, noise: str, expected: tuple[float | None, ...]
-) -> None:
-    table = config_of(f"paper/{name}", f"method={method}", f"noise={noise}").table()
-    consolidation = table["consolidation"]
-    assert (table["lr"], consolidation.get("lr"), consolidation.get("lambda_u")) == expected
-
-
 def test_changes_take_precedence_over_what_a_recipe_has_for_the_method() -> None:
     config = config_of("paper/cifar10", "method=er+fit", "consolidation.lr=0.7", "lr=0.2")
     table = config.table()
@@ -274,14 +244,6 @@ def test_the_buffers_of_all_methods_hold_equally_many_samples() -> None:
         config = config_of("paper/cifar10-spr", f"method={method}", f"buffer_size={buffer_size}")
         budgets.append(config.to_method().plan(config.setup(), [100]).buffer_budget)
     assert budgets == [1000, 1000]
-
-
-def test_hyperparameters_for_noise_within_superclasses_are_those_for_blocks() -> None:
-    for method in ("aer-abs+consolidation", "er+dividemix", "gdumb+dividemix"):
-        for rate in (0.2, 0.4):
-            ours = config_of("paper/cifar100-superclass", f"method={method}", f"noise=asymmetric:{rate}")
-            theirs = config_of("paper/cifar100", f"method={method}", f"noise=block:{rate}")
-            assert (ours.lr, ours.consolidation) == (theirs.lr, theirs.consolidation)
 
 
 # Sums of the columns of the paper's tables, added up from the paper and not from the recipes.
