@@ -5,6 +5,9 @@ the noisy training samples with their observed labels. The test split is not use
 
     python bench/table.py digits --methods er er-ace aer-abs --seeds 0 1 2 3 4 --grid 0.03 0.1 0.3
     python bench/table.py cifar10-small --methods er aer-abs --seeds 0 1 --data-dir ~/data --workers 2
+
+The last column is the difference of the accuracy to that of the last method, paired by seed, with its
+standard error.
 """
 
 import argparse
@@ -61,9 +64,10 @@ def cell(values: list[float]) -> str:
     return f"{mean(values):6.2f}{spread}"
 
 
-def row(method: str, lr: str, results: list[Result]) -> str:
-    """Return a row of the table; the results are those of all seeds."""
+def row(method: str, lr: str, results: list[Result], last: list[Result]) -> str:
+    """Return a row of the table; the results are those of all seeds, `last` those of the last method."""
     faa = [r["faa"] for r in results]
+    differences = [r["faa"] - other["faa"] for r, other in zip(results, last, strict=True)]
     ff = [r["ff"] for r in results]
     purity = [r["buffer"]["purity"] for r in results if r["buffer"]]
     phases = dict.fromkeys(e["phase"] for e in results[0]["separation"])
@@ -71,7 +75,7 @@ def row(method: str, lr: str, results: list[Result]) -> str:
     minutes = mean([r["seconds"] for r in results]) / 60
     return (
         f"| {method} | {lr} | {cell(faa)} | {cell(ff)} | {cell(purity) if purity else '-'} "
-        f"| {separations} | {minutes:.1f} | {', '.join(f'{v:.1f}' for v in faa)} |"
+        f"| {separations} | {minutes:.1f} | {', '.join(f'{v:.1f}' for v in faa)} | {cell(differences)} |"
     )
 
 
@@ -93,11 +97,13 @@ def main() -> None:
         futures = {m: submit(pool, args, m, *([f"lr={best[m]}"] if best else [])) for m in args.methods}
         results = {method: [f.result() for f in futures[method]] for method in args.methods}
     print(f"\n{args.recipe} {' '.join(args.changes)}  seeds {' '.join(args.seeds)}")
-    print("| method | lr | FAA | FF | purity | separation, mean over epochs | minutes | FAA per seed |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| method | lr | FAA | FF | purity | separation, mean over epochs | minutes | FAA per seed | difference |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     given = next((c.removeprefix("lr=") for c in args.changes if c.startswith("lr=")), "from recipe")
     for method in args.methods:
-        print(row(method, best.get(method, given), results[method]))
+        print(row(method, best.get(method, given), results[method], results[args.methods[-1]]))
 
 
 if __name__ == "__main__":
