@@ -97,9 +97,7 @@ def main() -> None:
         futures = {m: submit(pool, args, m, *([f"lr={best[m]}"] if best else [])) for m in args.methods}
         results = {method: [f.result() for f in futures[method]] for method in args.methods}
     print(f"\n{args.recipe} {' '.join(args.changes)}  seeds {' '.join(args.seeds)}")
-    print(
-        "| method | lr | FAA | FF | purity | separation, mean over epochs | minutes | FAA per seed | difference |"
-    )
+    print("| method | lr | FAA | FF | purity | separation, mean over epochs | minutes | FAA | difference |")
     print("|---|---|---|---|---|---|---|---|---|")
     given = next((c.removeprefix("lr=") for c in args.changes if c.startswith("lr=")), "from recipe")
     for method in args.methods:
