@@ -34,6 +34,7 @@ class History:
     seconds: float = 0.0  # in total
     phase_seconds: dict[str, float] = field(default_factory=dict)  # in steps, by kind of work
     losses: dict[str, tuple[float, int]] = field(default_factory=dict)  # sum and samples in this epoch
+    environments: list[dict[str, Any]] = field(default_factory=list)  # in which it was run, without duplicates
 
 
 def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any]:
@@ -71,6 +72,7 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         **cost(history),
         "versions": {name: version(name) for name in ("remnant", "torch", "numpy")},
         "git": git_commit(),
+        "environments": history.environments,
         "finished": True,
     }
 
@@ -138,6 +140,16 @@ def buffer_file(learner: Learner, buffer: Buffer, stream: Stream) -> bytes:
             "loss": losses(learner, buffer, torch.arange(size)),
         }
     )
+
+
+def environment() -> dict[str, str | None]:
+    """Return what bitwise identical results depend on, besides the config."""
+    return {
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "torch": torch.__version__,
+        "remnant": version("remnant"),
+        "git": git_commit(),
+    }
 
 
 def git_commit() -> str | None:

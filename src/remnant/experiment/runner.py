@@ -15,11 +15,12 @@ from typing import Any
 
 from remnant.buffer import Buffer
 from remnant.config import Config
+from remnant.engine.state import restore
 from remnant.errors import Diverged, Interrupted, RemnantError
 from remnant.experiment import checkpoint, evaluate, metrics
 from remnant.experiment.lock import StopSignal
 from remnant.experiment.loggers import Logger, RunStart
-from remnant.experiment.result import History, buffer_file, summarise
+from remnant.experiment.result import History, buffer_file, environment, summarise
 from remnant.methods.epoch_schedule import Phase
 from remnant.methods.protocol import EpochDone, Learner, SamplesSplit, StepDone
 from remnant.stream import Stream
@@ -46,7 +47,7 @@ class Run:
         self.config, self.options, self.loggers = config, options, loggers
         self.stream, self.learner, self.folder = stream, learner, folder
         self.plan = config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
-        self.history = History()
+        self.history, self.environment = History(), environment()
         self.since = time.monotonic()  # when history.seconds was last updated
         self.saved_at, self.save_cost = time.monotonic(), 0.0
         self.where, self.lr_setting = "at the start", "lr"
@@ -210,6 +211,7 @@ class Run:
         self.since = start
         state = {
             "run": self.folder.name,
+            "environment": self.environment,
             "history": vars(self.history),
             "learner": self.learner.state_dict(),
         }
@@ -226,9 +228,30 @@ class Run:
         for problem in problems:
             self._note(f"warning: {problem}; the previous one is used")
         if state is not None:
-            self.history = History(**state["history"])
-            self.learner.load_state_dict(state["learner"])
+            self._load(state)
             self._note(f"resuming after step {self.history.steps} of {self.folder}")
+        if self.environment not in self.history.environments:
+            self.history.environments.append(self.environment)
+
+    def _load(self, state: dict[str, Any]) -> None:
+        saved, now = state.get("environment"), self.environment
+        then = saved if isinstance(saved, dict) else now
+        changed = [f"{k} {v} (before: {then.get(k)})" for k, v in now.items() if then.get(k) != v]
+        try:
+            restore(self.history, vars(History()) | state["history"])
+            self.learner.load_state_dict(state["learner"])
+        except Exception as error:  # a learner can be any object
+            why = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
+            code = f" It was written with other code: now {', '.join(changed)}." if changed else ""
+            raise RemnantError(
+                f"{self.folder}: expected a checkpoint of this method, but its content does not fit ({why})."
+                f"{code} Restart from the beginning with --force (force=True)."
+            ) from error
+        if changed:
+            self._note(
+                f"warning: this run is resumed with {', '.join(changed)}; its results may not be bitwise "
+                "identical to those of an uninterrupted run"
+            )
 
     def _finish(self) -> None:
         for name, buffer in self.learner.buffers().items():
