@@ -21,6 +21,7 @@ def test_importing_the_command_line_does_not_import_torch() -> None:
         ["--help"],
         ["run", "--help"],
         ["list", "--help"],
+        ["check", "--help"],
         ["data", "--help"],
         ["data", "get", "--help"],
         ["data", "check", "--help"],

@@ -126,7 +126,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_with_advice(run_in: RunIn, tmp_
     text = str(caught.value)
     assert "the loss became" in text
     assert "task 1" in text
-    assert "--set lr=3.3e+29" in text
+    assert ": lr=3.3e+29" in text
     assert not list(tmp_path.rglob("result.json"))
 
 
@@ -370,3 +370,13 @@ def test_a_checkpoint_that_does_not_fit_the_method_is_an_error(
     with pytest.raises(RemnantError, match=r"its content does not fit \(\w+: .+\)\. .*force=True"):
         execute(tiny_config(**FIT), Options(out=tmp_path), [])
     assert sorted(folder.rglob("*")) == before
+
+
+def test_metrics_are_written_again_completely_at_the_end(run_in: RunIn, tmp_path: Path) -> None:
+    class Deleting(Logger):
+        def record(self, record: dict[str, Any]) -> None:
+            next(tmp_path.glob("deleted/*/metrics.jsonl")).unlink(missing_ok=True)
+
+    config = tiny_config(**FIT)
+    folder = execute(config, Options(out=tmp_path / "deleted"), [Deleting()])
+    assert_identical(run_in(config), folder)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from remnant.cli import data, listing, run
+from remnant.cli import check, data, listing, run
 from remnant.errors import RemnantError, memory_errors
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("list")(listing.list_)
+app.command("check")(check.check)
 app.add_typer(data.app, name="data", help="Download and check datasets, show label noise.")
 
 

@@ -129,7 +129,7 @@ def print_plan(
     from remnant.experiment.build import build_stream, known_noise_rate, skipped_files
     from remnant.experiment.estimate import estimate
     from remnant.experiment.loggers.console import duration
-    from remnant.experiment.run import is_finished
+    from remnant.experiment.result import is_finished
     from remnant.report.paper import paper_figures
     from remnant.report.summary import paper
 

@@ -4,10 +4,9 @@ It handles files, signals and true labels, which learners do not access, and wor
 that was interrupted is resumed by the same command, with bitwise identical results.
 """
 
-import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -20,7 +19,8 @@ from remnant.errors import Diverged, Interrupted, RemnantError
 from remnant.experiment import checkpoint, evaluate, metrics
 from remnant.experiment.lock import StopSignal
 from remnant.experiment.loggers import Logger, RunStart
-from remnant.experiment.result import History, buffer_file, environment, summarise
+from remnant.experiment.loggers.metrics_file import metrics_lines
+from remnant.experiment.result import History, buffer_file, environment, result_file, sha256, summarise
 from remnant.methods.epoch_schedule import Phase
 from remnant.methods.protocol import EpochDone, Learner, SamplesSplit, StepDone
 from remnant.stream import Stream
@@ -85,7 +85,7 @@ class Run:
         lr: Any = reduce(getattr, self.lr_setting.split("."), self.config)
         return (
             f"{what}, {self.where}. The last valid checkpoint: {saved or 'none yet'}. "
-            f"Try a smaller learning rate: --set {self.lr_setting}={lr / 3:.2g}"
+            f"Try a smaller learning rate: {self.lr_setting}={lr / 3:.2g}"
         )
 
     def _learn(self, number: int, stop: StopSignal) -> None:
@@ -254,9 +254,17 @@ class Run:
             )
 
     def _finish(self) -> None:
+        hashes = {}
+        for name, content in self._files():
+            checkpoint.write_atomically(self.folder / name, content)
+            hashes[name] = sha256(content)
+        result = summarise(self.config, self.stream, self.history)
+        checkpoint.write_atomically(self.folder / "result.json", result_file(result, hashes))
+
+    def _files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield name and content of each file of a finished run, except result.json."""
+        yield "config.toml", self.config.toml().encode()
+        yield "metrics.jsonl", metrics_lines(self.history.records)
         for name, buffer in self.learner.buffers().items():
             if len(buffer):
-                content = buffer_file(self.learner, buffer, self.stream)
-                checkpoint.write_atomically(self.folder / f"{name}.safetensors", content)
-        text = json.dumps(summarise(self.config, self.stream, self.history), indent=1) + "\n"
-        checkpoint.write_atomically(self.folder / "result.json", text.encode())
+                yield f"{name}.safetensors", buffer_file(self.learner, buffer, self.stream)
