@@ -147,7 +147,10 @@ def test_a_result_of_an_earlier_version_without_hashes_is_intact(run_in: RunIn) 
     assert damage(folder) == {}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", "{}", '{"finished": false}', "[" * 10**5, "1" * 5000])
+WITHOUT_RESULTS = ["", "{", "[]", "3", "{}", '{"finished": false}', '{"finished": true, "files": [1]}']
+
+
+@pytest.mark.parametrize("text", [*WITHOUT_RESULTS, pytest.param("[" * 10**5, id="nested"), "1" * 5000])
 def test_a_result_that_cannot_be_read_is_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "result.json").write_text(text)
     with pytest.raises(

@@ -179,6 +179,8 @@ def read_result(folder: Path) -> dict[str, Any]:
         result = json.loads(read_file(path))
         if not isinstance(result, dict) or not result.get("finished"):
             raise ValueError("it does not contain results")
+        if not isinstance(result.get("files", {}), dict):
+            raise ValueError("its list of files is not a table")
         if result.get("sha256", found := _own_hash(result)) != found:
             raise ValueError("its content does not match its sha256")
     except READ_ERRORS as error:
@@ -219,7 +221,7 @@ def _states(folder: Path) -> dict[str, str]:
         try:
             found = sha256(read_file(folder / name))
             states[name] = "" if found == expected else f"expected sha256 {expected}, found {found}"
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a null character
             states[name] = short_reason(error)
     return states
 
