@@ -65,7 +65,10 @@ KEYS = {
     "learner": "algorithm",
     "wrong": "noisy",
 }
-NO_RESULT = {"seconds", "seconds_per_phase", "images_per_second", "peak_rss_mb", "versions", "git"}
+NO_RESULT = {
+    *("seconds", "seconds_per_phase", "images_per_second", "peak_rss_mb"),
+    *("versions", "git", "environments", "files", "sha256"),
+}
 TEXTS = {"event", "tested_on", "plain", "fallback"}  # words, not numbers
 
 

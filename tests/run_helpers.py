@@ -30,7 +30,8 @@ def result(folder: Path) -> dict[str, Any]:
 
 def without_cost(folder: Path) -> dict[str, Any]:
     """Return the result without time and memory, and without the commit, which may change meanwhile."""
-    return {key: value for key, value in result(folder).items() if key not in (*COST, "git")}
+    varying = (*COST, "git", "environments", "sha256")
+    return {key: value for key, value in result(folder).items() if key not in varying}
 
 
 def records(folder: Path, event: str) -> list[dict[str, Any]]:

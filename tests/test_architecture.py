@@ -18,7 +18,7 @@ PACKAGES = sorted({path.parent for path in FILES})
 
 # Every package imports from those before it only.
 ORDER = [
-    "errors", "extensions", "settings", "rng", "transforms", "data", "noise", "stream", "engine", "nets",
+    "errors", "settings", "extensions", "rng", "transforms", "data", "noise", "stream", "engine", "nets",
     "buffer", "methods", "config", "experiment", "report", "cli", "__main__",
 ]  # fmt: skip
 

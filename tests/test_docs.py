@@ -1,5 +1,6 @@
 """Every snippet of README.md, docs/usage.md and docs/extend.md runs as it is printed there."""
 
+import glob
 import os
 import re
 import shlex
@@ -50,7 +51,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run_all(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Run command lines as the shell would, without the seconds that each new process takes."""
     for line in lines:
-        monkeypatch.setattr(sys, "argv", shlex.split(line, comments=True))
+        words = [name for word in shlex.split(line, comments=True) for name in glob.glob(word) or [word]]
+        monkeypatch.setattr(sys, "argv", words)
         with pytest.raises(SystemExit) as done:
             cli.main()
         assert not done.value.code, line

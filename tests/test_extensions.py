@@ -153,6 +153,9 @@ def test_settings_of_a_method_in_a_file_are_listed(file: Path, invoke: Invoke) -
             "failed with ZeroDivisionError: division by zero",
         ),
         (["--method", "./exits.py:MINE"], "failed with SystemExit: no"),
+        (["--method", "./generator.py:MINE"], "failed with GeneratorExit: no"),
+        (["--method", "./custom.py:MINE"], "failed with Stop: no"),
+        (["--noise", "./custom.py:MINE"], "failed with Stop: no"),
         (["--method", "./syntax.py:MINE"], "failed with SyntaxError"),
         (["--method", "./mine.py:NUMBER"], "got 3 without build, plan"),
         (["--method", "./mine.py:Replay"], "got the class Replay: write Replay(...)"),
@@ -167,6 +170,8 @@ def test_a_file_that_cannot_be_used_is_a_message_and_exit_code_2(
     file: Path, invoke: Invoke, words: list[str], message: str
 ) -> None:
     texts = {"raises": "1 / 0", "exits": "import sys; sys.exit('no')", "syntax": "def def"}
+    texts["generator"] = "raise GeneratorExit('no')"
+    texts["custom"] = "class Stop(BaseException): ...\nraise Stop('no')"
     for name, text in texts.items():
         (file.parent / f"{name}.py").write_text(text)
     done = invoke("run", *words)
@@ -175,6 +180,20 @@ def test_a_file_that_cannot_be_used_is_a_message_and_exit_code_2(
     assert not (file.parent / "runs").exists()
     # A later run in the same process is not affected.
     assert resolve({"method": "er", "insertion": "lowest-loss"}).label == "er-custom"
+
+
+def test_ctrl_c_while_a_file_is_loaded_is_not_an_error_of_the_file(file: Path) -> None:
+    file.write_text("raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        from_file(f"{file}:MINE", "method")
+
+
+@pytest.mark.parametrize("path", ["~nosuchuser/x", "a" * 5000, "loop"])
+def test_a_path_that_cannot_be_resolved_is_an_error(invoke: Invoke, tmp_path: Path, path: str) -> None:
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    done = invoke("run", "--method", f"{path}.py:MINE")
+    assert done.code == 2
+    assert "expected a path" in done.err or "expected a Python file, found none at" in done.err
 
 
 def test_a_missing_file_is_a_message_of_the_program(tmp_path: Path) -> None:

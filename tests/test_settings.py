@@ -1,9 +1,19 @@
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 
 import pytest
 
 from remnant.config.registries import METHOD_NAMES, REGISTRIES
-from remnant.settings import describe_setting, expect, is_same_but_tuned, setting, settings
+from remnant.errors import RemnantError
+from remnant.settings import (
+    describe_setting,
+    expect,
+    is_same_but_tuned,
+    literal,
+    setting,
+    settings,
+    user_path,
+)
 
 
 @dataclass(frozen=True)
@@ -100,3 +110,15 @@ def test_every_setting_of_every_method_is_described() -> None:
     for name, method in METHOD_NAMES.builtin.items():
         for key in settings(method):
             assert describe_setting(method, key), f"{name}: {key}"
+
+
+def test_a_value_that_cannot_be_parsed_is_a_string() -> None:
+    for text in ("[" * 2000 + "]" * 2000, "1" * 5000, "{a"):
+        assert literal(text) == text
+
+
+def test_the_home_folder_is_expanded_and_that_of_an_unknown_user_is_an_error() -> None:
+    assert user_path("~/a") == Path.home() / "a"
+    assert user_path("a/~") == Path("a/~")
+    with pytest.raises(RemnantError, match="~nosuchuser/a: expected a path, but its home folder is unknown"):
+        user_path("~nosuchuser/a")

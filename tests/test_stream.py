@@ -174,9 +174,9 @@ def test_an_unknown_class_order_is_an_error() -> None:
 
 
 def test_an_uneven_split_must_be_given_in_numbers() -> None:
-    with pytest.raises(RemnantError, match=r"--set split=\[3,3,4\]"):
+    with pytest.raises(RemnantError, match=r"split=\[3,3,4\]"):
         split_evenly(10, 3)
-    with pytest.raises(RemnantError, match=r"--set split=\[10\]"):
+    with pytest.raises(RemnantError, match=r"split=\[10\]"):
         split_evenly(10, 0)
 
 

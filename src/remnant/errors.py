@@ -1,19 +1,39 @@
 """Errors that a user can fix. The command line prints them without a traceback."""
 
+import contextlib
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 
 class RemnantError(Exception):
     """An error whose message states what was expected, what was found, and what to do next."""
 
 
-class Interrupted(RemnantError):
-    """A run was stopped by a signal and has saved its state."""
+class Interrupted(KeyboardInterrupt):
+    """A run was stopped by a signal and has saved its state.
+
+    Like any KeyboardInterrupt, it is not caught by `except Exception`, which would start the next run.
+    """
 
 
 class Diverged(RemnantError):
     """Training produced NaN or infinity."""
+
+
+@contextlib.contextmanager
+def memory_errors() -> Iterator[None]:
+    """Convert errors that mean too little memory to a RemnantError; torch raises a RuntimeError for it."""
+    try:
+        yield
+    except (MemoryError, RuntimeError, ImportError, OSError) as error:
+        texts = ("allocate memory", "not enough memory", "bad_alloc", "can't start new thread")
+        if not isinstance(error, MemoryError) and not any(text in str(error) for text in texts):
+            raise
+        raise RemnantError(
+            f"expected enough free memory, but it ran out ({type(error).__name__}: {error}). Stop other "
+            "programs, or use a smaller net, batch, buffer_size or per_class. An interrupted run resumes "
+            "from its last checkpoint."
+        ) from error
 
 
 def unmet(expected: Mapping[str, object]) -> list[str]:

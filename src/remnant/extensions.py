@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from remnant.errors import RemnantError, nearest
+from remnant.settings import user_path
 
 IN_FILE = re.compile(r"(?P<path>.+\.py):(?P<name>\w+)(?::(?P<value>.*))?")
 
@@ -100,7 +102,9 @@ class Registry(Mapping[str, Any]):
             )
         try:
             return point.load()
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a package may raise anything, such as SystemExit
             raise RemnantError(
                 f"{self.origin(name)}: expected a {self.kind}, but importing it "
                 f"failed with {type(error).__name__}: {error}. Fix that package or remove it."
@@ -115,7 +119,7 @@ def is_in_file(name: str) -> bool:
 def from_file(text: str, kind: str) -> object:
     """Import the file of `path.py:NAME` and return its object NAME."""
     path, name = _place(text)
-    if not path.is_file():
+    if not os.path.isfile(path):  # never raises, unlike Path.is_file
         raise RemnantError(f"{text}: expected a Python file, found none at {path}. Check the path.")
     module = f"remnant_file_{path.stem}_{source_digest(path)}"
     if module not in sys.modules:
@@ -126,7 +130,10 @@ def from_file(text: str, kind: str) -> object:
         sys.modules[module] = loaded  # dataclasses look up their module here
         try:
             spec.loader.exec_module(loaded)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            del sys.modules[module]
+            raise
+        except BaseException as error:  # a file may raise anything, such as SystemExit
             del sys.modules[module]
             raise RemnantError(
                 f"{path}: expected a {kind}, but running the file failed with {type(error).__name__}: "
@@ -142,7 +149,7 @@ def from_file(text: str, kind: str) -> object:
 def _place(text: str) -> tuple[Path, str]:
     match = IN_FILE.fullmatch(text)
     assert match is not None
-    return Path(match["path"]).expanduser().resolve(), match["name"]
+    return Path(os.path.realpath(user_path(match["path"]))), match["name"]
 
 
 def source_digest(path: Path) -> str:
@@ -164,8 +171,8 @@ def _with_paths(value: Any, change: Callable[[Path, str], str]) -> Any:  # noqa:
     if isinstance(value, Mapping):
         return {key: _with_paths(item, change) for key, item in value.items()}
     if isinstance(value, str) and (match := re.match(r"(.+\.py):(\w.*)", value)):
-        path = Path(match[1]).expanduser()
-        return change(path, match[2]) if path.is_file() else value
+        path = user_path(match[1])
+        return change(path, match[2]) if os.path.isfile(path) else value
     return value
 
 

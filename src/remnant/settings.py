@@ -8,7 +8,10 @@ checked in the component that uses it.
 import dataclasses
 import math
 import tomllib
+from pathlib import Path
 from typing import Any, TypeVar
+
+from remnant.errors import RemnantError
 
 T = TypeVar("T")
 Plain = bool | int | float | str
@@ -77,5 +80,15 @@ def literal(text: str) -> Any:  # noqa: ANN401
     """
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except ValueError:  # not TOML, or an integer with thousands of digits
+    except (ValueError, RecursionError):  # not TOML, an integer with thousands of digits, or deeply nested
         return text
+
+
+def user_path(text: str | Path) -> Path:
+    """Return a path given by the user, in which `~` is replaced by the home folder."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise RemnantError(
+            f"{text}: expected a path, but its home folder is unknown. Write the complete path."
+        ) from error

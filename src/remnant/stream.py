@@ -115,7 +115,7 @@ def split_evenly(classes: int, tasks: int) -> list[int]:
     if tasks < 1 or classes % tasks:
         raise RemnantError(
             f"{classes} classes cannot be split evenly into {tasks} tasks. Give the number of "
-            f"classes of each task: --set split={_example_split(classes, tasks)}"
+            f"classes of each task: split={_example_split(classes, tasks)}"
         )
     return [classes // tasks] * tasks
 

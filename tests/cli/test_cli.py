@@ -5,7 +5,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from cli_helpers import Invoke, remnant
+from cli_helpers import TINY, Invoke, remnant
 
 from remnant.errors import Interrupted
 
@@ -21,6 +21,7 @@ def test_importing_the_command_line_does_not_import_torch() -> None:
         ["--help"],
         ["run", "--help"],
         ["list", "--help"],
+        ["check", "--help"],
         ["data", "--help"],
         ["data", "get", "--help"],
         ["data", "check", "--help"],
@@ -76,3 +77,41 @@ def test_an_interrupted_command_exits_with_130(invoke: Invoke, monkeypatch: pyte
     done = invoke("run")
     assert done.code == 130
     assert "remnant: stopped after step 3" in done.err
+
+
+LIST = f"{sys.executable} -m remnant list methods"
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        (f"{LIST} | head -1; exit ${{PIPESTATUS[0]}}", 1, ""),
+        (f"{LIST} >&-", 0, ""),
+        (f"{LIST} >&- 2>&-", 0, ""),
+        (f"{LIST} > /dev/full", 2, "remnant: the output: No space left on device.\n"),
+    ],
+)
+def test_output_that_cannot_be_written_is_not_a_traceback(
+    tmp_path: Path, command: str, code: int, message: str
+) -> None:
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, message)
+
+
+def test_a_run_can_be_shown_in_any_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ASCII.items():
+        monkeypatch.setenv(name, value)
+    words = [
+        b"run",
+        b"--out",
+        b"caf\xe9 \xc3\xa9",
+        *(word.encode() for word in (*TINY, "method=er", "tasks=1")),
+    ]
+    command = [os.fsencode(sys.executable), b"-m", b"remnant", *words]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    folder = done.stdout.splitlines()[-1]
+    assert folder.startswith(b"caf\xe9 \xc3\xa9/digits-er-")  # exactly, for scripts
+    assert os.path.exists(os.path.join(os.fsencode(tmp_path), folder, b"result.json"))
+    assert b"caf\\udce9" in done.stdout  # for people

@@ -22,7 +22,7 @@ def problems(**given: Any) -> str:  # noqa: ANN401
     [
         ({"buffer_size": 0}, "aer-abs needs a buffer of at least 2 samples, got 0"),
         ({"epochs": 1}, "never writes to the buffer"),
-        ({"tasks": 3}, "--set split=[3,3,4]"),
+        ({"tasks": 3}, "split=[3,3,4]"),
         ({"split": [2, 2]}, "add up to the 10 of digits, got [2, 2] (4)"),
         ({"split": [11, -1]}, "add up to"),
         ({"class_order": "alphabetic"}, "class_order: "),

@@ -46,7 +46,7 @@ def test_a_file_that_is_not_toml_is_an_error_with_its_position(tmp_path: Path) -
         recipe.read(str(mine))
 
 
-@pytest.mark.parametrize("name", ["x" * 300, "."])
+@pytest.mark.parametrize("name", ["x" * 300, "x\0"])
 def test_a_name_that_cannot_be_a_file_is_an_unknown_recipe(name: str) -> None:
     with pytest.raises(RemnantError, match="unknown recipe"):
         recipe.read(name)
@@ -208,6 +208,43 @@ def test_a_recipe_that_is_based_on_itself_is_an_error(
     (tmp_path / "x" / "c.toml").write_text('base = "../x/c.toml"')
     with pytest.raises(RemnantError, match="that is based on itself"):
         recipe.read("x/c.toml")
+
+
+def test_a_recipe_that_is_based_on_itself_by_another_path_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, a=f'base = "{tmp_path}/./b.toml"', b='base = "link.toml"')
+    (tmp_path / "link.toml").symlink_to("a.toml")
+    (tmp_path / "here").symlink_to(".")
+    write(tmp_path, c='base = "here/c.toml"')
+    for name in ("a", "c"):
+        with pytest.raises(RemnantError, match="that is based on itself"):
+            recipe.read(str(tmp_path / f"{name}.toml"))
+
+
+def test_a_very_long_chain_of_recipes_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, **{f"r{n}": f'base = "r{n + 1}.toml"' for n in range(1000)}, r1000='base = "digits"')
+    with pytest.raises(RemnantError, match="expected at most 50 recipes that are based on each other"):
+        recipe.read(str(tmp_path / "r0.toml"))
+    assert recipe.read(str(tmp_path / "r960.toml"))["data"] == "digits"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("noise = " + "[" * 2000 + "]" * 2000, id="nested lists"),
+        pytest.param("noise." + ".".join("a" * 2000) + " = 1", id="nested tables"),
+        pytest.param("seed = " + "1" * 5000, id="5,000 digits"),
+        pytest.param("lr = 1e" + "1" * 5000, id="a huge exponent"),
+    ],
+)
+def test_extreme_values_in_a_recipe_are_an_error(tmp_path: Path, text: str) -> None:
+    mine = write(tmp_path, mine=text) / "mine.toml"
+    with pytest.raises(RemnantError, match=r"expected TOML|deeply nested|lr: "):
+        recipe.to_config(mine, {})
+
+
+def test_a_folder_without_a_config_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RemnantError, match=r"expected a run folder with a file config\.toml, found none"):
+        recipe.read(str(tmp_path))
 
 
 # --- the packaged recipes and the paper --------------------------------------------------------------

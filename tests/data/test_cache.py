@@ -79,7 +79,7 @@ def test_too_little_disk_space_is_an_error_before_computing(
 ) -> None:
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(cache.shutil, "disk_usage", lambda _: usage)
-    expected = r"only 0.0 GB are free.* free some space, or use --data-dir to choose another folder"
+    expected = r"only 0.0 GB are free.* free some space, or use --data-dir .* to choose another folder"
     with pytest.raises(RemnantError, match=expected):
         cached(tmp_path, "made", "origin", 1001, never)
     assert not list(tmp_path.glob("*made-*"))

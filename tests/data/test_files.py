@@ -1,4 +1,6 @@
 import gzip
+import lzma
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -81,6 +83,25 @@ def test_a_folder_in_place_of_a_file_is_an_error(toy: DataFiles, tmp_path: Path)
     (tmp_path / "toy-py" / "a").mkdir(parents=True)
     with pytest.raises(RemnantError, match="a: expected a readable file, found: Is a directory"):
         read(prepare(toy, tmp_path), "a")
+
+
+def test_a_pipe_in_place_of_a_file_is_an_error_and_does_not_block(toy: DataFiles, tmp_path: Path) -> None:
+    os.mkfifo(put(tmp_path / "toy-py", b=B) / "a")
+    with pytest.raises(RemnantError, match="a: expected a file, found a pipe"):
+        read(prepare(toy, tmp_path), "a")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no archive", tar(a=A, b=B)[:60], gzip.compress(b"no archive"), lzma.compress(b"x" * 600)[:40]],
+    ids=["empty", "text", "truncated", "compressed text", "truncated xz"],
+)
+def test_a_download_that_is_no_archive_is_an_error(server: Server, tmp_path: Path, content: bytes) -> None:
+    download = server.publish("toy.tar.gz", content, "a", folder="toy-py")
+    files = DataFiles("toy", {"a": md5(A)}, (download,), ("toy-py", "."))
+    with pytest.raises(RemnantError, match=r"toy\.tar\.gz: expected a tar archive, but it cannot"):
+        get(files, tmp_path)
+    assert visible(tmp_path / "toy-py") == {}
 
 
 def test_a_folder_with_a_space_is_quoted_in_commands(toy: DataFiles, tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def test_an_incomplete_cache_of_a_killed_process_is_not_used(
     assert not incomplete.exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", None])
+@pytest.mark.parametrize("content", [b"", b"[]", b"\xff", pytest.param(b"[" * 10**5, id="nested"), None])
 def test_a_damaged_table_of_skipped_files_is_an_error(photos: ImageList, content: bytes | None) -> None:
     decode_images(photos.home, photos, SIDE)
     (folder,) = photos.home.glob("made-*")

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import tiny_config, tiny_data
+from torch import nn
 
 from remnant.data import load
 from remnant.errors import RemnantError
@@ -84,6 +85,29 @@ def test_networks_of_one_name_have_the_same_initial_weights() -> None:
     assert any(not torch.equal(v, other.state_dict()[n]) for n, v in a.state_dict().items())
     weight = next(p for p in a.parameters() if p.dim() == 4)
     assert weight.is_contiguous(memory_format=torch.channels_last)
+
+
+@pytest.mark.parametrize(
+    ("net", "message"),
+    [
+        (lambda spec: nn.Sequential(nn.Flatten(), nn.Linear(64, 7)), r"got \[2, 7\] for two inputs"),
+        (
+            lambda spec: nn.Sequential(nn.Flatten(), nn.Linear(99, 10)),
+            "RuntimeError: mat1 and mat2",
+        ),
+        (lambda spec: nn.Conv2d(3, 10, 3), "failed with RuntimeError: Given groups=1"),
+        (lambda spec: nn.Linear(8, 10), r"got \[2, 1, 8, 10\]"),
+        (lambda spec: nn.LSTM(8, 10), "failed with "),
+        (lambda spec: spec.nothing, "failed with AttributeError"),
+        (lambda: nn.Flatten(), "failed with TypeError"),
+    ],
+)
+def test_a_network_that_does_not_compute_logits_is_an_error(net: Any, message: str) -> None:  # noqa: ANN401
+    net.__qualname__ = "mine"
+    config = tiny_config(net=net)
+    expected = r"net mine: expected a network from inputs \(B, 1, 8, 8\) to logits \(B, 10\), .*"
+    with pytest.raises(RemnantError, match=expected + message):
+        build_learner(config, build_stream(config, None))
 
 
 def test_skipped_files_are_listed_and_an_error_if_strict() -> None:

@@ -1,8 +1,14 @@
+import hashlib
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save as save_tensors
 
 from remnant.errors import RemnantError
 from remnant.experiment import checkpoint
@@ -111,7 +117,93 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_temporary_file(tmp_path: 
     assert list(tmp_path.iterdir()) == [target]
 
 
-def test_temporary_files_of_a_killed_process_are_deleted(tmp_path: Path) -> None:
-    (tmp_path / ".00000001-ab.safetensors.part").write_bytes(b"half")
+def test_a_disk_that_stays_broken_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "open", fail)
+    monkeypatch.setattr(Path, "unlink", fail)
+    with pytest.raises(RemnantError, match=r"cannot be written \(Input/output error\)"):
+        checkpoint.write_atomically(tmp_path / "file", b"new")
+
+
+def test_an_old_checkpoint_that_cannot_be_deleted_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(Path, "unlink", fail)
+    for number in range(4):
+        checkpoint.save(tmp_path, STATE | {"cursor": [number]})
+    assert len(checkpoint.generations(tmp_path)) == 4
+
+
+def test_temporary_files_of_dead_processes_are_deleted_and_those_of_living_ones_are_kept(
+    tmp_path: Path,
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    dead = [
+        ".00000001-ab.safetensors.part",
+        f".result.json.{ended.pid}.part",
+        f".result.json.{os.getpid()}.part",
+    ]
+    alive = tmp_path / f".result.json.{os.getppid()}.part"
+    for name in (*dead, alive.name):
+        (tmp_path / name).write_bytes(b"half")
+    (tmp_path / ".folder.part").mkdir()
     checkpoint.clear_leftovers(tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert sorted(tmp_path.iterdir()) == sorted([alive, tmp_path / ".folder.part"])
+
+
+def test_a_damaged_file_is_renamed_without_replacing_an_earlier_one(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / "file").write_text(f"{number}")
+        checkpoint.set_aside(tmp_path / "file")
+    found = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert found == {"file.damaged": "0", "file.damaged2": "1", "file.damaged3": "2"}
+
+
+def forged(folder: Path, content: bytes) -> None:
+    """Write a checkpoint of any content with a valid digest."""
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    (folder / f"00000009-{digest}.safetensors").write_bytes(content)
+
+
+def with_state(text: str) -> bytes:
+    return save_tensors({"/weights/w": torch.zeros(2)}, metadata={"state": text})
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(save_tensors({"a": torch.zeros(2)}), id="no state"),
+        pytest.param(with_state("{"), id="no JSON"),
+        pytest.param(with_state("[1, 2]"), id="a list"),
+        pytest.param(with_state("7"), id="a number"),
+        pytest.param(with_state("{}"), id="no place for a tensor"),
+        pytest.param(with_state('{"weights": 3}'), id="a number in the place of a table"),
+        pytest.param(with_state('{"weights": [1]}'), id="a list in the place of a table"),
+        pytest.param(with_state("[" * 100_000 + "]" * 100_000), id="deeply nested"),
+        pytest.param((10**9).to_bytes(8, "little") + b"{}", id="header longer than the file"),
+        pytest.param((10**6).to_bytes(8, "little") + b"[" * 10**6, id="deeply nested header"),
+        pytest.param((2).to_bytes(8, "little") + b"[]", id="header that is a list"),
+        pytest.param(with_state('{"weights": ' + "1" * 5000 + "}"), id="a number of 5,000 digits"),
+    ],
+)
+def test_a_forged_checkpoint_is_damaged(tmp_path: Path, content: bytes) -> None:
+    checkpoint.save(tmp_path, STATE)
+    forged(tmp_path, content)
+    state, problems = checkpoint.load(tmp_path, "a")
+    assert state is not None
+    assert state["cursor"] == [1, 2, 3]
+    assert "is damaged (" in problems[0]
+    assert not problems[0].endswith("()")
+
+
+def test_a_checkpoint_without_the_name_of_its_run_is_an_error(tmp_path: Path) -> None:
+    forged(tmp_path, save_tensors({}, metadata={"state": json.dumps({"run": ["b"] * 1000})}))
+    with pytest.raises(RemnantError, match="expected a checkpoint of run b, found one of "):
+        checkpoint.load(tmp_path, "b")

@@ -1,3 +1,5 @@
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,17 @@ from run_helpers import COST, RunIn, result
 from safetensors.torch import load_file
 
 from remnant.data import load
-from remnant.experiment.result import History, buffers, consolidation, cost, git_commit, padded
+from remnant.errors import RemnantError
+from remnant.experiment.result import (
+    History,
+    buffers,
+    consolidation,
+    cost,
+    damage,
+    git_commit,
+    padded,
+    read_result,
+)
 
 FIT = {"method": "aer-abs", "tasks": 2, "epochs": 2}
 
@@ -111,3 +123,38 @@ def test_the_commit_is_that_of_the_checkout_of_the_code(
     assert found is None or found.removesuffix("-dirty").isalnum()
     monkeypatch.setattr("remnant.experiment.result.__file__", str(tmp_path / "result.py"))
     assert git_commit() is None
+
+
+def test_result_json_has_the_hashes_of_all_files_and_of_itself(run_in: RunIn) -> None:
+    folder = run_in(tiny_config(**FIT))
+    found = result(folder)
+    assert found["files"] == {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in ("config.toml", "metrics.jsonl", "buffer.safetensors")
+    }
+    assert damage(folder) == {}
+    text = (folder / "result.json").read_text()
+    (folder / "result.json").write_text(text.replace('"seed": 0', '"seed": 1'))
+    assert damage(folder) == {"result.json": "its content does not match its sha256"}
+    (folder / "result.json").write_text(json.dumps(json.loads(text)))  # other spaces are not damage
+    assert damage(folder) == {}
+
+
+def test_a_result_of_an_earlier_version_without_hashes_is_intact(run_in: RunIn) -> None:
+    folder = run_in(tiny_config(**FIT))
+    old = {key: value for key, value in result(folder).items() if key not in ("files", "sha256")}
+    (folder / "result.json").write_text(json.dumps(old))
+    assert damage(folder) == {}
+
+
+WITHOUT_RESULTS = ["", "{", "[]", "3", "{}", '{"finished": false}', '{"finished": true, "files": [1]}']
+
+
+@pytest.mark.parametrize("text", [*WITHOUT_RESULTS, pytest.param("[" * 10**5, id="nested"), "1" * 5000])
+def test_a_result_that_cannot_be_read_is_an_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "result.json").write_text(text)
+    with pytest.raises(
+        RemnantError, match=r"result\.json: expected the results of a finished run, but .+\. Rep"
+    ):
+        read_result(tmp_path)
+    assert damage(tmp_path).keys() == {"result.json"}

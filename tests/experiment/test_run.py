@@ -1,19 +1,24 @@
+import contextlib
+import resource
+import signal
 import threading
 import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from conftest import TINY, tiny_config, tiny_data
 from filelock import FileLock
-from run_helpers import RunIn, StopAt, assert_identical, result, without_cost
+from run_helpers import RunIn, StopAt, assert_identical, in_child, kill_self, result, without_cost
 
 import remnant
 from remnant.config import recipe, resolve
 from remnant.errors import RemnantError
 from remnant.experiment.loggers import Logger
 from remnant.experiment.loggers.console import Quiet
+from remnant.experiment.result import check_run
 from remnant.experiment.run import by_other_code, execute
 from remnant.experiment.runner import Options
 
@@ -61,7 +66,7 @@ def test_a_finished_run_is_not_repeated(run_in: RunIn, tmp_path: Path) -> None:
     assert (folder / "result.json").stat().st_mtime_ns == before
     (note,) = logger.notes
     assert note.startswith("this run is already finished")
-    assert note.endswith("--force repeats it")
+    assert note.endswith("--force (force=True) repeats it")
 
 
 def test_a_run_that_was_finished_by_other_code_is_reported(
@@ -81,11 +86,15 @@ def test_force_restarts_from_the_beginning(run_in: RunIn) -> None:
     folder = run_in(tiny_config())
     (folder / "metrics.jsonl").write_text("something else\n")
     (folder / "tensorboard").mkdir()
+    (folder / "notes.txt").write_text("mine")
+    (folder / "checkpoint" / "weights.safetensors").write_text("mine")
     before = (folder / "result.json").stat().st_mtime_ns
     run_in(tiny_config(), force=True)
     assert (folder / "result.json").stat().st_mtime_ns != before
     assert "something else" not in (folder / "metrics.jsonl").read_text()
     assert not (folder / "tensorboard").exists()
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert (folder / "checkpoint" / "weights.safetensors").read_text() == "mine"
 
 
 def test_two_processes_cannot_work_on_one_run(run_in: RunIn) -> None:
@@ -110,16 +119,11 @@ def test_a_folder_that_cannot_be_written_is_an_error(quiet: Quiet, tmp_path: Pat
         execute(tiny_config(), Options(out=tmp_path / "file"), [quiet])
 
 
-def test_a_run_whose_folder_is_half_cleared_does_not_count_as_finished(
-    run_in: RunIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_whose_folder_is_half_cleared_does_not_count_as_finished(run_in: RunIn) -> None:
     folder = run_in(tiny_config())
-
-    def fail(path: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr("shutil.rmtree", fail)
-    with pytest.raises(RemnantError, match="cannot be cleared"):
+    (folder / "config.toml").unlink()
+    (folder / "config.toml").mkdir()
+    with pytest.raises(RemnantError, match=r"config\.toml: cannot be removed \(Is a directory\)"):
         run_in(tiny_config(), force=True)
     assert not (folder / "result.json").exists()
     assert (folder / "metrics.jsonl").exists()
@@ -204,3 +208,57 @@ def test_run_reports_mistakes_in_all_settings_at_once(tmp_path: Path) -> None:
     assert "unknown key 'epoch'; did you mean 'epochs'?" in str(caught.value)
     assert "lr: " in str(caught.value)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("loggers", [[print], [Notes], print, Notes(), [Notes(), 3]])
+def test_loggers_that_are_no_loggers_are_an_error(tmp_path: Path, loggers: Any) -> None:  # noqa: ANN401
+    with pytest.raises(RemnantError, match=r"loggers: expected .*, got .*(print|Notes|3)"):
+        remnant.run(out=tmp_path, loggers=loggers, **SHORT)
+
+
+@pytest.mark.parametrize("out", ["a" * 300, "file/x", "/proc/x", "loop/x", "null\0"])
+def test_a_folder_that_cannot_be_used_is_an_error(tmp_path: Path, out: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(RemnantError, match=r"the run folder cannot be used .*--out \(out="):
+        remnant.run(out=tmp_path / out, **SHORT)
+
+
+def test_settings_that_are_not_utf_8_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "caf\udce9.npy"
+    np.save(path, np.zeros(1437, dtype=int))
+    with pytest.raises(RemnantError, match=r"expected settings that can be written in UTF-8, .*caf.udce9"):
+        remnant.run(out=tmp_path / "runs", noise=f"file:{path}", **SHORT)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_folder_that_is_not_utf_8_works(tmp_path: Path) -> None:
+    folder = remnant.run(out=tmp_path / "caf\udce9", **SHORT)
+    assert result(folder)["finished"]
+    assert not any(check_run(folder).values())
+
+
+def test_an_interrupted_run_is_not_swallowed_by_a_loop_over_runs(tmp_path: Path) -> None:
+    started = []
+
+    def run_all() -> None:
+        for seed in range(3):
+            started.append(seed)
+            with contextlib.suppress(Exception):
+                remnant.run(out=tmp_path, seed=seed, loggers=[StopAt(2)], **SHORT)
+
+    with pytest.raises(KeyboardInterrupt, match="stopped after step"):
+        run_all()
+    assert started == [0]
+
+
+def test_too_little_memory_is_an_error(tmp_path: Path) -> None:
+    def work() -> None:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 10**8, used + 10**8))
+        with pytest.raises(RemnantError, match="expected enough free memory, but it ran out"):
+            remnant.run(out=tmp_path, **SHORT | {"net": "small:2048"})
+        kill_self()
+
+    assert in_child(work) == signal.SIGKILL
+    assert not list(tmp_path.rglob("*.part"))

@@ -1,5 +1,9 @@
+import contextlib
 import json
 import math
+import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -122,7 +126,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_with_advice(run_in: RunIn, tmp_
     text = str(caught.value)
     assert "the loss became" in text
     assert "task 1" in text
-    assert "--set lr=3.3e+29" in text
+    assert ": lr=3.3e+29" in text
     assert not list(tmp_path.rglob("result.json"))
 
 
@@ -286,3 +290,93 @@ def test_cifar10_trains_with_synthetic_noise_and_with_labels_from_a_file(
     found = result(run_in(config, data_dir=folder))
     assert found["buffer"]["size"] == 30
     assert found["classes"][0] == ["airplane", "automobile"]
+
+
+def test_a_run_that_is_resumed_on_another_kind_of_machine_warns_and_lists_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = torch.backends.cpu.get_cpu_capability()
+    if before == "DEFAULT":
+        pytest.skip("this processor has no other capability")
+    with pytest.raises(Interrupted):
+        execute(tiny_config(**FIT), Options(out=tmp_path), [StopAt(5)])
+    folder = next(tmp_path.iterdir())
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    command = [sys.executable, "-m", "remnant", "run", folder, "--out", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    warning = f"warning: this run is resumed with cpu_capability DEFAULT (before: {before})"
+    assert warning in done.stdout
+    assert "its results may not be bitwise identical" in done.stdout
+    assert [e["cpu_capability"] for e in result(folder)["environments"]] == [before, "DEFAULT"]
+
+
+def test_environments_are_listed_once_in_their_order_and_each_change_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warnings = []
+    for version in ("2.0", "2.0", "2.1", "2.0", "2.2"):
+        monkeypatch.setattr(torch, "__version__", version)
+        logger = StopAt(3 if version != "2.2" else 0)
+        with contextlib.suppress(Interrupted):
+            folder = execute(tiny_config(**FIT), Options(out=tmp_path), [logger])
+        warnings.append([note.partition(";")[0] for note in logger.notes if "warning" in note])
+    expected = "warning: this run is resumed with torch {} (before: {})"
+    pairs = [("2.1", "2.0"), ("2.0", "2.1"), ("2.2", "2.0")]
+    assert warnings == [[], [], *([expected.format(*pair)] for pair in pairs)]
+    assert [e["torch"] for e in result(folder)["environments"]] == ["2.0", "2.1", "2.2"]
+
+
+def forge(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change the newest checkpoint, with a valid digest."""
+    (path, *_) = checkpoint.generations(folder / "checkpoint")
+    state = checkpoint.unpack(path.read_bytes())
+    path.unlink()
+    change(state)
+    checkpoint.save(folder / "checkpoint", state)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.pop("learner"),
+        lambda state: state.pop("history"),
+        lambda state: state.update(history=[]),
+        lambda state: state["history"].update(steps="many"),
+        lambda state: state["history"].update(more=1),
+        lambda state: state["learner"].pop("weights"),
+        lambda state: state["learner"].update(weights={}),
+        lambda state: state["learner"]["weights"]["net"].popitem(),
+        lambda state: state["learner"].update(buffer=3),
+        lambda state: state["learner"]["buffer"].pop("x"),
+        lambda state: state["learner"]["buffer"].update(x=torch.zeros(20, 3, 8, 8, dtype=torch.uint8)),
+        lambda state: state["learner"]["buffer"].update(y=torch.zeros(3, dtype=torch.long)),
+        lambda state: state["learner"]["buffer"].update(size=1000),
+        lambda state: state["learner"]["loop"].update(epoch="first"),
+        lambda state: state["learner"]["loop"].pop("key"),
+        lambda state: state["learner"]["selection"]["scores"].update(loss=torch.zeros(7)),
+        lambda state: state["learner"]["rng"].update(order=torch.zeros(3)),
+        lambda state: state["learner"].update(saved={"net": {}}),
+        lambda state: state["learner"].update(seen=torch.zeros(4)),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_the_method_is_an_error(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object]
+) -> None:
+    with pytest.raises(Interrupted):
+        execute(tiny_config(**FIT), Options(out=tmp_path), [StopAt(5)])
+    folder = next(tmp_path.iterdir())
+    forge(folder, change)
+    before = sorted(folder.rglob("*"))
+    with pytest.raises(RemnantError, match=r"its content does not fit \(\w+: .+\)\. .*force=True"):
+        execute(tiny_config(**FIT), Options(out=tmp_path), [])
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_metrics_are_written_again_completely_at_the_end(run_in: RunIn, tmp_path: Path) -> None:
+    class Deleting(Logger):
+        def record(self, record: dict[str, Any]) -> None:
+            next(tmp_path.glob("deleted/*/metrics.jsonl")).unlink(missing_ok=True)
+
+    config = tiny_config(**FIT)
+    folder = execute(config, Options(out=tmp_path / "deleted"), [Deleting()])
+    assert_identical(run_in(config), folder)

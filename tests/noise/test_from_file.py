@@ -54,7 +54,7 @@ def test_labels_that_do_not_fit_the_dataset_raise(tmp_path: Path, labels: np.nda
 
 def test_an_npz_without_a_key_lists_its_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "l.npz", worse=np.zeros(72, dtype=np.int64))
-    with pytest.raises(RemnantError, match=r"worse.*--set noise\.key=worse"):
+    with pytest.raises(RemnantError, match=r"worse.*noise\.key=worse"):
         FromFile(str(tmp_path / "l.npz"))(tiny_data(), rng())
 
 
@@ -150,3 +150,34 @@ def test_a_path_may_start_with_the_home_folder(tmp_path: Path, monkeypatch: pyte
     noise = FromFile("~/l.npy")
     noise.check(data.spec)
     assert np.array_equal(noise(data, rng()), data.y)
+
+
+def npy(header: str) -> bytes:
+    """Return an .npy file of a few bytes with any header."""
+    text = header.encode() + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(64)
+
+
+@pytest.mark.parametrize(
+    ("descr", "shape"),
+    [
+        ("'<i8'", f"({10**30},)"),
+        ("'<i8'", f"({10**15},)"),
+        ("'<i8'", f"({2**63},)"),
+        ("'<i8'", "(-1,)"),
+        ("'<i8'", f"({10**10}, {10**10})"),
+        ("'|V2000000000'", "(1000000,)"),
+        ("'|V99999999999999999999'", "(1,)"),
+        ("'<U999999999'", "(10,)"),
+        ("'|O'", "(3,)"),
+        ("[('a', '<i8', (1000000, 1000000))]", "(3,)"),
+        ("[" * 200 + "]" * 200, "(3,)"),
+        ("'<i8'", "(" * 300 + ")" * 300),
+        ("'<i8'", "(1e400,)"),
+    ],
+)
+def test_an_array_of_an_impossible_size_or_type_is_an_error(tmp_path: Path, descr: str, shape: str) -> None:
+    path = tmp_path / "labels.npy"
+    path.write_bytes(npy(f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}"))
+    with pytest.raises(RemnantError, match=r"labels\.npy: expected "):
+        read_labels(path, "")

@@ -124,7 +124,7 @@ def test_a_missing_or_unreadable_file_is_named_in_the_error(tmp_path: Path) -> N
         Matrix(str(tmp_path / "m.csv"))(tiny_data(), rng())
     with pytest.raises(RemnantError, match="expected a file of fractions, found none"):
         Matrix(str(tmp_path / "missing.npy"))(tiny_data(), rng())
-    with pytest.raises(RemnantError, match=r"other.*--set noise\.key=worse"):
+    with pytest.raises(RemnantError, match=r"other.*noise\.key=worse"):
         Matrix(save(tmp_path, EVEN, "npz"))(tiny_data(), rng())
     with pytest.raises(ValueError, match="needs a path"):
         Matrix()

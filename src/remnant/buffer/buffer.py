@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from remnant.engine.state import restore
 from remnant.stream import Batch
 
 
@@ -83,7 +84,9 @@ class Buffer:
 
     def load_state_dict(self, state: dict[str, Tensor | int]) -> None:
         """Restore a saved state."""
-        vars(self).update(state)
+        restore(self, state, varying=self._columns())
+        if {len(value) for value in self._columns().values()} != {self.capacity} or self.size > self.capacity:
+            raise ValueError(f"expected {self.size} samples in {self.capacity} slots, found other tensors")
 
 
 def written(slots: Tensor) -> tuple[Tensor, Tensor]:

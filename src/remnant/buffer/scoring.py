@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from remnant.engine.state import restore
 from remnant.settings import setting
 
 NEVER = -(1 << 62)
@@ -72,4 +73,4 @@ class Scores:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a saved state."""
-        vars(self).update(state)
+        restore(self, state)

@@ -1,12 +1,15 @@
 """The command line. torch is imported inside the commands, so that --help is fast."""
 
+import contextlib
+import io
+import os
 import sys
 from typing import Annotated
 
 import typer
 
-from remnant.cli import data, listing, run
-from remnant.errors import Interrupted, RemnantError
+from remnant.cli import check, data, listing, run
+from remnant.errors import RemnantError, memory_errors
 
 app = typer.Typer(
     name="remnant",
@@ -18,6 +21,7 @@ app = typer.Typer(
 )
 app.command("run")(run.run)
 app.command("list")(listing.list_)
+app.command("check")(check.check)
 app.add_typer(data.app, name="data", help="Download and check datasets, show label noise.")
 
 
@@ -41,11 +45,37 @@ def _options(
 
 def main() -> None:
     """Run a command; errors that a user can fix are printed without a traceback."""
+    _prepare_output()
     try:
-        app()
-    except Interrupted as stop:
-        typer.echo(f"\nremnant: {stop}", err=True)
-        sys.exit(130)
+        try:
+            with memory_errors():
+                app()
+        finally:
+            sys.stdout.flush()  # here, since an error at the exit of Python would be a traceback
     except RemnantError as error:
         typer.echo(f"remnant: {error}", err=True)
         sys.exit(2)
+    except BrokenPipeError:  # the program that reads the output has ended, such as head
+        _discard_output()
+        sys.exit(1)
+    except OSError as error:
+        if error.filename is None:  # it may be the output that cannot be written
+            _discard_output()
+        typer.echo(f"remnant: {error.filename or 'the output'}: {error.strerror or error}.", err=True)
+        sys.exit(2)
+
+
+def _prepare_output() -> None:
+    """Make output possible for every text: to closed streams, and in encodings that lack some characters."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """Discard what was not written to standard output yet, so that Python does not try again at its exit."""
+    with contextlib.suppress(OSError):  # not a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

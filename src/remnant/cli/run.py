@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from remnant.cli.data import DataDir
-from remnant.errors import RemnantError
+from remnant.errors import Interrupted, RemnantError
 from remnant.settings import literal
 
 Words = Annotated[
@@ -84,12 +84,16 @@ def run(
     from remnant.experiment.runner import Options
 
     loggers = [console_logger(quiet), *([TensorBoard()] if tensorboard else [])]
-    folder = run_recipe(recipe, settings, Options(out, data_dir, force, save_every, strict), loggers)
+    try:
+        folder = run_recipe(recipe, settings, Options(out, data_dir, force, save_every, strict), loggers)
+    except Interrupted as stop:
+        typer.echo(f"\nremnant: {stop}", err=True)
+        raise typer.Exit(130) from stop
     if not quiet:
         from remnant.report.summary import show
 
         show(folder, data_dir)
-    print(folder)
+    typer.echo(os.fsencode(folder))  # exactly, even if the terminal cannot show it
 
 
 def parse(words: Sequence[str], texts: Sequence[str]) -> tuple[str | None, dict[str, Any]]:
@@ -125,7 +129,7 @@ def print_plan(
     from remnant.experiment.build import build_stream, known_noise_rate, skipped_files
     from remnant.experiment.estimate import estimate
     from remnant.experiment.loggers.console import duration
-    from remnant.experiment.run import is_finished
+    from remnant.experiment.result import is_finished
     from remnant.report.paper import paper_figures
     from remnant.report.summary import paper
 

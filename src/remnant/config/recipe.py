@@ -24,6 +24,7 @@ from remnant.settings import settings
 
 CASES, PAPER = "for", "paper"  # tables of a recipe that are not settings
 CONDITIONS = ("method", "noise")  # of a case
+MAX_BASES = 50  # recipes that are based on each other
 
 
 def recipes() -> dict[str, str]:
@@ -41,6 +42,15 @@ def _texts(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 def to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any]) -> Config:
     """Return the config of a recipe (by default digits), a table or a config, with changed settings."""
+    try:
+        return _to_config(recipe, settings)
+    except RecursionError as error:
+        raise RemnantError(
+            "expected settings without deeply nested tables and lists. Remove them."
+        ) from error
+
+
+def _to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any]) -> Config:
     if isinstance(recipe, Config):
         return resolve(apply(recipe.values(), settings)) if settings else recipe
     resolved = apply(recipe if isinstance(recipe, Mapping) else read(str(recipe or "digits")), settings)
@@ -54,27 +64,26 @@ def to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: 
 
 def find(name: str) -> Path | None:
     """Return the path of a recipe file, or of the config in a run folder; None if there is none."""
-    path = Path(name)
-    try:
-        path = path / "config.toml" if path.is_dir() else path
-        return path if path.is_file() else None
-    except OSError:  # the name is too long for a file
-        return None
+    path = Path(name, "config.toml") if os.path.isdir(name) else Path(name)
+    return path if os.path.isfile(path) else None  # never raises, unlike Path.is_file
 
 
 def read(name: str, above: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the settings of a packaged recipe or of a file.
 
     Settings for certain methods and noises are under `for`; `apply` selects them. Missing settings are
-    taken from the recipe named as `base`; `above` are the recipes that are based on this one.
+    taken from the recipe named as `base`; `above` are the paths of the recipes that are based on this one.
     """
-    if name in above:
-        raise RemnantError(f"{name}: expected another recipe as base, got a recipe that is based on itself.")
     table = {key: value for key, value in _parsed(name).items() if key != PAPER}
+    place = name if name in recipes() else os.path.realpath(name)  # one spelling of each path
+    if place in above:
+        raise RemnantError(f"{name}: expected another recipe as base, got a recipe that is based on itself.")
+    if len(above) > MAX_BASES:
+        raise RemnantError(f"{name}: expected at most {MAX_BASES} recipes that are based on each other.")
     base = table.pop("base", None)
     if base is not None:
         beside = os.path.normpath(Path(name).parent / str(base))  # relative to the file that names it
-        below = read(beside if find(beside) else str(base), (*above, name))
+        below = read(beside if find(beside) else str(base), (*above, place))
         cases = [_without_own(case, table) for case in below.get(CASES, [])]
         table = below | table | {CASES: [*cases, *table.get(CASES, [])]}
     return table
@@ -105,6 +114,11 @@ def _parsed(name: str) -> dict[str, Any]:
     if path is None:  # the folder of a packaged recipe may be omitted
         name = next((full for full in known if full.rpartition("/")[2] == name), name)
     if name not in known and path is None:
+        if os.path.isdir(name):
+            raise RemnantError(
+                f"{name}: expected a run folder with a file config.toml, found none. Repeat the command that "
+                "started the run."
+            )
         raise RemnantError(
             f"unknown recipe {name!r}{nearest(name, known)} Expected one of {', '.join(known)}, or the "
             "path of a TOML file or a run folder."
@@ -112,8 +126,8 @@ def _parsed(name: str) -> dict[str, Any]:
     try:
         text = known[name] if path is None else path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RemnantError(f"{name}: expected TOML, but {error}. Fix that line.") from error
+    except (ValueError, RecursionError) as error:  # also not UTF-8, or an integer with thousands of digits
+        raise RemnantError(f"{path}: expected TOML, but {error}. Fix the file.") from error
     except OSError as error:
         raise RemnantError(f"{name}: expected a readable file, but {error.strerror}.") from error
     _check_cases(name, table.get(CASES, []))

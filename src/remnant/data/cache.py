@@ -39,7 +39,7 @@ def cached(root: Path, name: str, origin: str, size: int, make: Callable[[Path],
     except OSError as error:
         raise RemnantError(
             f"{path}: cannot be written ({error}). It needs {size / 1e9:.1f} GB; free some space, or "
-            "use --data-dir to choose another folder that contains links to the files"
+            "use --data-dir (data_dir=...) to choose another folder that contains links to the files"
         ) from error
     return path
 

@@ -6,6 +6,7 @@ loading a dataset downloads missing files. The hash of a file is checked wheneve
 
 import gzip
 import hashlib
+import lzma
 import os
 import shlex
 import sys
@@ -19,11 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remnant.errors import RemnantError
+from remnant.settings import user_path
 
 # Errors raised by reading an array file (.npy, .npz) that has another format, is damaged, encrypted or
 # compressed by an unknown method. A damaged array header can be invalid Python or specify a huge size.
 ARRAY_READ_ERRORS = (
-    *(OSError, EOFError, KeyError, TypeError, ValueError, MemoryError),
+    *(OSError, EOFError, KeyError, TypeError, ValueError, MemoryError, OverflowError),
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
     *(tokenize.TokenError, SyntaxError),
 )
@@ -71,7 +73,7 @@ class FileCheck:
 def data_dir(option: Path | None) -> Path | None:
     """Return the data folder chosen by the user: the option, else REMNANT_DATA, else None."""
     chosen = option or os.environ.get("REMNANT_DATA")
-    return Path(chosen).expanduser() if chosen else None
+    return user_path(chosen) if chosen else None
 
 
 def root(folder: Path | None) -> Path:
@@ -166,6 +168,8 @@ def _read(path: Path, md5: str) -> bytes:
     is_gzip = path.suffix == ".gz"
     expected = f"expected md5 {md5}{' after decompression' if is_gzip else ''}"
     try:
+        if path.is_fifo():  # reading it could block forever
+            raise _MismatchError("expected a file, found a pipe")
         content = raw = path.read_bytes()
         if is_gzip:
             content = gzip.decompress(raw)
@@ -197,7 +201,8 @@ def _fetch(place: Place, names: Collection[str]) -> None:
                     _download(place, download, wanted)
     except OSError as error:
         raise RemnantError(
-            f"{place.path}: expected a writable folder, found: {error}; choose another one with --data-dir"
+            f"{place.path}: expected a writable folder, found: {error}; choose another one with --data-dir "
+            "(data_dir=...)"
         ) from error
 
 
@@ -206,13 +211,12 @@ def _download(place: Place, download: Download, names: Collection[str]) -> None:
     with tempfile.TemporaryDirectory(prefix=".download-", dir=place.path) as temporary:
         advice = (
             f"to download manually, put {', '.join(download.files)} into {place.path}, "
-            "or choose a folder that contains them with --data-dir"
+            "or choose a folder that contains them with --data-dir (data_dir=...)"
         )
         downloaded = retrieve(download.url, f"md5:{download.md5}", Path(temporary), advice)
         unpacked = downloaded.parent
         if download.folder is not None:
-            with tarfile.open(downloaded) as archive:
-                archive.extractall(unpacked, filter="data")
+            _extract(downloaded, download.url)
             unpacked /= download.folder
         for name in sorted(names):
             try:
@@ -221,6 +225,16 @@ def _download(place: Place, download: Download, names: Collection[str]) -> None:
                 raise RemnantError(f"{name} in {download.url}: {problem}") from problem
             (unpacked / name).chmod(0o644)  # pooch makes downloads readable by their owner only
             (unpacked / name).replace(place.path / name)
+
+
+def _extract(path: Path, url: str) -> None:
+    try:
+        with tarfile.open(path) as archive:
+            archive.extractall(path.parent, filter="data")
+    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise RemnantError(
+            f"{url}: expected a tar archive, but it cannot be unpacked ({error}). Download it manually."
+        ) from error
 
 
 def retrieve(url: str, known_hash: str | None, folder: Path, advice: str) -> Path:

@@ -97,7 +97,7 @@ def _read_skipped(folder: Path) -> dict[str, str]:
     expected = "a JSON object of files that could not be read"
     try:
         skipped = json.loads((folder / SKIPPED).read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise damaged(folder, SKIPPED, expected, str(error)) from error
     if not isinstance(skipped, dict):
         raise damaged(folder, SKIPPED, expected, repr(skipped))

@@ -143,5 +143,5 @@ def _access_errors(name: str) -> Iterator[None]:
     except OSError as error:
         raise RemnantError(
             f"{error.filename}: expected files of {name}, found: {error.strerror}. Make them readable, or "
-            "choose another folder with --data-dir"
+            "choose another folder with --data-dir (data_dir=...)"
         ) from error

@@ -10,8 +10,8 @@ from remnant.config import Config
 from remnant.config.components import short
 from remnant.config.registries import REGISTRIES
 from remnant.data import Dataset, load, subset
-from remnant.data.dataset import UNKNOWN, Labels
-from remnant.errors import RemnantError
+from remnant.data.dataset import UNKNOWN, Labels, Spec
+from remnant.errors import RemnantError, memory_errors
 from remnant.methods.protocol import Algorithm, Build, Learner, NewNet, Setup
 from remnant.nets import build as build_net
 from remnant.rng import Generators, derive, numpy_generator
@@ -65,8 +65,8 @@ def skipped_files(stream: Stream, strict: bool, most: int = 20) -> list[str]:
     count = f"{len(lines):,} files could not be read and are skipped"
     if strict:
         raise RemnantError(
-            f"expected all files to be readable with --strict: {count}; first: {lines[0]}. Fix them, or "
-            "run without --strict."
+            f"expected all files to be readable with --strict (strict=True): {count}; first: {lines[0]}. Fix "
+            "them, or run without it."
         )
     more = "; all names are in result.json" if len(lines) > most else ""
     return [*lines[:most], f"{count}{more}"]
@@ -74,6 +74,7 @@ def skipped_files(stream: Stream, strict: bool, most: int = 20) -> list[str]:
 
 def net_builder(config: Config, stream: Stream) -> NewNet:
     """Return the function that builds networks by name."""
+    _check_net(config, stream.spec)
 
     def new_net(name: str, *, normed_head: bool = False) -> nn.Module:
         net = build_net(config.net, stream.spec, derive(config.seed, name), normed_head)
@@ -81,6 +82,24 @@ def net_builder(config: Config, stream: Stream) -> NewNet:
         return net.to(memory_format=layout)  # type: ignore[call-overload, no-any-return]
 
     return new_net
+
+
+def _check_net(config: Config, spec: Spec) -> None:
+    """Raise RemnantError if a network, which may be built by any function, does not compute logits."""
+    name, classes = short(REGISTRIES["net"], config.net), len(spec.classes)
+    inputs = ", ".join(map(str, spec.shape))
+    expected = f"net {name}: expected a network from inputs (B, {inputs}) to logits (B, {classes})"
+    try:
+        with memory_errors(), torch.random.fork_rng(devices=[]), torch.inference_mode():
+            net = build_net(config.net, spec, seed=0).eval()
+            logits: object = net(spec.transform.plain(torch.zeros(2, *spec.shape, dtype=spec.dtype)))
+    except RemnantError:
+        raise
+    except Exception as error:  # the code of the network can raise anything
+        raise RemnantError(f"{expected}, but it failed with {type(error).__name__}: {error}") from error
+    found = list(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
+    if found != [2, classes]:
+        raise RemnantError(f"{expected}, got {found} for two inputs. Use len(spec.classes) outputs.")
 
 
 def learner_builder(config: Config, stream: Stream) -> Build:

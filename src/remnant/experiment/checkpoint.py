@@ -5,9 +5,12 @@ number and a digest of its content. It is written to a temporary file, synced to
 previous checkpoint is kept. Pickle is not used.
 """
 
+import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +21,21 @@ from torch import Tensor
 from remnant.errors import RemnantError
 
 GENERATIONS = 2  # checkpoints that are kept
+NAME = re.compile(r"(?P<serial>[0-9]{8,12})-(?P<digest>[0-9a-f]{16})\.safetensors")
+# Errors raised by reading a file that is damaged, or that has other content than expected.
+READ_ERRORS = (OSError, SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a regular file; reading anything else, such as a pipe, could block forever."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return path.read_bytes()
 
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file completely or not at all, and sync it to disk."""
-    temporary = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with temporary.open("wb") as file:
             file.write(content)
@@ -31,11 +44,22 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
         _sync_folder(path.parent)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a disk that fails to write may also fail to delete
+            temporary.unlink(missing_ok=True)
         raise RemnantError(
             f"{path}: cannot be written ({error.strerror}); existing files are unchanged. Free some disk "
-            "space or choose another folder with --out, then run the same command again."
+            "space, remove what is in its place, or choose another folder with --out (out=...). Then run the "
+            "same command again."
         ) from error
+
+
+def set_aside(path: Path) -> None:
+    """Rename a damaged file to NAME.damaged, or to NAME.damaged2 and so on if that name is taken."""
+    free, number = path.with_name(f"{path.name}.damaged"), 1
+    while os.path.lexists(free):
+        number += 1
+        free = path.with_name(f"{path.name}.damaged{number}")
+    path.rename(free)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -83,13 +107,15 @@ def save(folder: Path, state: dict[str, Any]) -> Path:
     path = folder / f"{serial:08d}-{_digest(content)}.safetensors"
     write_atomically(path, content)
     for old in generations(folder)[GENERATIONS:]:
-        old.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it only takes up space
+            set_aside(old) if old.is_dir() else old.unlink()
     return path
 
 
 def generations(folder: Path) -> list[Path]:
-    """Return the paths of the checkpoints, newest first."""
-    return sorted(folder.glob("[0-9]*-*.safetensors"), key=_serial, reverse=True)
+    """Return the paths of the checkpoints, newest first; other files in the folder are ignored."""
+    paths = [path for path in folder.glob("*.safetensors") if NAME.fullmatch(path.name)]
+    return sorted(paths, key=_serial, reverse=True)
 
 
 def load(folder: Path, run: str) -> tuple[dict[str, Any] | None, list[str]]:
@@ -100,35 +126,50 @@ def load(folder: Path, run: str) -> tuple[dict[str, Any] | None, list[str]]:
     damaged: dict[Path, str] = {}
     for path in generations(folder):
         try:
-            state = _read(path)
-        except (OSError, SafetensorError, ValueError, KeyError) as error:
-            damaged[path] = f"{path} is damaged ({error})"
+            state = read(path)
+        except READ_ERRORS as error:
+            damaged[path] = f"{path} is damaged ({short_reason(error)})"
             continue
         if state.get("run") != run:
             raise RemnantError(
-                f"{path}: expected a checkpoint of run {run}, found one of {state.get('run')}. "
-                "Move it elsewhere, or restart from the beginning with --force."
+                f"{path}: expected a checkpoint of run {run}, found one of {state.get('run')!s:.99}. "
+                "Move it elsewhere, or restart from the beginning with --force (force=True)."
             )
         for bad in damaged:
-            bad.rename(bad.with_suffix(".damaged"))
+            set_aside(bad)
         return state, list(damaged.values())
     if damaged:
         problems = "; ".join(damaged.values())
-        raise RemnantError(f"no checkpoint can be used: {problems}. Restart from the beginning with --force.")
+        raise RemnantError(
+            f"no checkpoint can be used: {problems}. Restart from the beginning with --force (force=True)."
+        )
     return None, []
 
 
-def _read(path: Path) -> dict[str, Any]:
-    content = path.read_bytes()
+def read(path: Path) -> dict[str, Any]:
+    """Return the state in a checkpoint; raise one of READ_ERRORS if it is damaged."""
+    content = read_file(path)
     if _digest(content) != path.stem.partition("-")[2]:
         raise ValueError(f"its {len(content):,} bytes do not match the digest in its name")
-    return unpack(content)
+    state = unpack(content)
+    if not isinstance(state, dict):
+        raise TypeError(f"expected a table of values, found {type(state).__name__}")
+    return state
+
+
+def short_reason(error: BaseException) -> str:
+    """Return why a file could not be read, in a few words."""
+    text = getattr(error, "strerror", None) or f"{error}" or type(error).__name__
+    return f"KeyError: {text}" if isinstance(error, KeyError) else text
 
 
 def clear_leftovers(folder: Path) -> None:
-    """Delete the temporary files of a process that was killed."""
+    """Delete the temporary files of processes that were killed; their names contain the process id."""
     for part in folder.glob(".*.part"):
-        part.unlink(missing_ok=True)
+        pid = part.name.split(".")[-2]
+        if not pid.isdecimal() or int(pid) == os.getpid() or not Path(f"/proc/{pid}").exists():
+            with contextlib.suppress(OSError):
+                part.unlink()
 
 
 def _serial(path: Path) -> int:

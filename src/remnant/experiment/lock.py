@@ -1,7 +1,9 @@
 """A lock on a run folder, and signals that stop a run."""
 
 import contextlib
+import os
 import signal
+import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,23 +12,30 @@ from types import FrameType
 from filelock import FileLock, Timeout
 
 from remnant.errors import RemnantError
+from remnant.experiment.checkpoint import short_reason
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Create a run folder and lock it against other processes; it is unlocked when the process ends."""
-    lock = FileLock(folder / ".lock")
+    path = folder / ".lock"
+    lock = FileLock(path)
     try:
         (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+            raise RemnantError(
+                f"{path}: expected a file, found a folder, link or pipe. Remove it, and try again."
+            )
         lock.acquire(timeout=0)
     except Timeout:
         raise RemnantError(
             f"{folder}: another process is working on this run. Wait for it, or stop it first."
         ) from None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        where = getattr(error, "filename", None) or folder
         raise RemnantError(
-            f"{folder}: the run folder cannot be created ({error.strerror}). "
-            "Choose a writable folder with --out."
+            f"{folder}: the run folder cannot be used ({where}: {short_reason(error)}). Remove "
+            "what is in the way, or choose a writable folder with --out (out=...)."
         ) from error
     try:
         yield

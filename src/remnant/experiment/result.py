@@ -1,8 +1,11 @@
-"""The files of a finished run: result.json and the buffers."""
+"""The files of a finished run: result.json and the buffers, and whether they are intact."""
 
+import hashlib
+import json
 import resource
 import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -14,8 +17,17 @@ from safetensors.torch import save
 from remnant.buffer import Buffer
 from remnant.config import Config
 from remnant.config.components import short
+from remnant.config.recipe import read as read_recipe
 from remnant.config.registries import OF_METHOD, REGISTRIES
+from remnant.errors import RemnantError
 from remnant.experiment import metrics
+from remnant.experiment.checkpoint import (
+    READ_ERRORS,
+    generations,
+    read as read_checkpoint,
+    read_file,
+    short_reason,
+)
 from remnant.experiment.evaluate import losses
 from remnant.methods.protocol import Learner
 from remnant.stream import Stream
@@ -34,6 +46,9 @@ class History:
     seconds: float = 0.0  # in total
     phase_seconds: dict[str, float] = field(default_factory=dict)  # in steps, by kind of work
     losses: dict[str, tuple[float, int]] = field(default_factory=dict)  # sum and samples in this epoch
+    environments: list[dict[str, Any]] = field(
+        default_factory=list
+    )  # in which it was run, without duplicates
 
 
 def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any]:
@@ -71,6 +86,7 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         **cost(history),
         "versions": {name: version(name) for name in ("remnant", "torch", "numpy")},
         "git": git_commit(),
+        "environments": history.environments,
         "finished": True,
     }
 
@@ -138,6 +154,107 @@ def buffer_file(learner: Learner, buffer: Buffer, stream: Stream) -> bytes:
             "loss": losses(learner, buffer, torch.arange(size)),
         }
     )
+
+
+def result_file(result: Mapping[str, Any], hashes: Mapping[str, str]) -> bytes:
+    """Return the content of result.json: the results, the hashes of the other files, and its own hash."""
+    complete = {**result, "files": dict(hashes)}
+    return (json.dumps({**complete, "sha256": _own_hash(complete)}, indent=1) + "\n").encode()
+
+
+def _own_hash(result: Mapping[str, Any]) -> str:
+    content = {key: value for key, value in result.items() if key != "sha256"}
+    return sha256(json.dumps(content).encode())
+
+
+def sha256(content: bytes) -> str:
+    """Return the hash of the content of a file."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_result(folder: Path) -> dict[str, Any]:
+    """Return the content of result.json; raise RemnantError if it is damaged."""
+    path = folder / "result.json"
+    try:
+        result = json.loads(read_file(path))
+        if not isinstance(result, dict) or not result.get("finished"):
+            raise ValueError("it does not contain results")
+        if not isinstance(result.get("files", {}), dict):
+            raise ValueError("its list of files is not a table")
+        if result.get("sha256", found := _own_hash(result)) != found:
+            raise ValueError("its content does not match its sha256")
+    except READ_ERRORS as error:
+        raise RemnantError(
+            f"{path}: expected the results of a finished run, but {short_reason(error)}. Repeat the command "
+            "that started the run: it writes them again from the last checkpoint."
+        ) from error
+    return result
+
+
+def is_finished(folder: Path) -> bool:
+    """Return whether a run has written its results, which are its last output."""
+    try:
+        return (folder / "result.json").exists()
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        raise RemnantError(
+            f"{folder}: the run folder cannot be used ({short_reason(error)}). Choose another folder with "
+            "--out (out=...)."
+        ) from error
+
+
+def damage(folder: Path) -> dict[str, str]:
+    """Return the names of the files of a finished run that are damaged, with what is wrong."""
+    return {name: problem for name, problem in _states(folder).items() if problem}
+
+
+def _states(folder: Path) -> dict[str, str]:
+    """Return the files of a finished run by name, each with what is wrong, or an empty text.
+
+    Runs of earlier versions, whose results have no hashes, count as intact.
+    """
+    try:
+        result = read_result(folder)
+    except RemnantError as error:
+        return {"result.json": short_reason(error.__cause__ or error)}
+    states = {"result.json": ""}
+    for name, expected in result.get("files", {}).items():
+        try:
+            found = sha256(read_file(folder / name))
+            states[name] = "" if found == expected else f"expected sha256 {expected}, found {found}"
+        except (OSError, ValueError) as error:  # ValueError: a null character
+            states[name] = short_reason(error)
+    return states
+
+
+def check_run(folder: Path) -> dict[str, str]:
+    """Return the files of a run by name, each with what is wrong, or an empty text."""
+    states = _states(folder) if is_finished(folder) else {}
+    checkpoints = generations(folder / "checkpoint")
+    if not states and not checkpoints:
+        return {"": "expected a run folder with results or checkpoints, found none"}
+    for path in checkpoints:
+        try:
+            read_checkpoint(path)
+            states[f"checkpoint/{path.name}"] = ""
+        except READ_ERRORS as error:
+            states[f"checkpoint/{path.name}"] = short_reason(error)
+    if "config.toml" not in states:
+        try:
+            read_recipe(str(folder))
+            states["config.toml"] = ""
+        except RemnantError as error:
+            states["config.toml"] = str(error)
+    return states
+
+
+def environment() -> dict[str, str | None]:
+    """Return what bitwise identical results depend on, besides the config."""
+    return {
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "torch": torch.__version__,
+        "remnant": version("remnant"),
+        "git": git_commit(),
+    }
 
 
 def git_commit() -> str | None:

@@ -1,8 +1,8 @@
 """Running an experiment, from Python or from the command line."""
 
-import json
+import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,14 @@ from remnant.config import Config
 from remnant.config.recipe import to_config
 from remnant.data import data_dir as find_data_dir
 from remnant.engine.threads import compute_threads
-from remnant.errors import RemnantError
+from remnant.errors import RemnantError, memory_errors
+from remnant.experiment import checkpoint
 from remnant.experiment.build import build_learner, build_stream, skipped_files
 from remnant.experiment.lock import locked
 from remnant.experiment.loggers import Logger
 from remnant.experiment.loggers.console import Quiet
 from remnant.experiment.loggers.metrics_file import MetricsFile
-from remnant.experiment.result import git_commit
+from remnant.experiment.result import damage, git_commit, is_finished, read_result
 from remnant.experiment.runner import Options, Run
 
 
@@ -52,7 +53,22 @@ def run_recipe(
     loggers: Sequence[Logger],
 ) -> Path:
     """Run or resume a recipe with settings on top, and return its run folder."""
-    return execute(to_config(recipe, settings), options, loggers)
+    _check_loggers(loggers)
+    with memory_errors():
+        return execute(to_config(recipe, settings), options, loggers)
+
+
+def _check_loggers(loggers: object) -> None:
+    """Raise RemnantError unless all loggers, which a user may pass, have the methods of a Logger."""
+    methods = ("start", "step", "record", "note", "end")
+    for logger in loggers if isinstance(loggers, Sequence) else [loggers]:
+        if isinstance(logger, type) or any(not callable(getattr(logger, name, None)) for name in methods):
+            raise RemnantError(
+                f"loggers: expected objects with the methods {', '.join(methods)}, got {logger!r:.80}. Write "
+                "a subclass of remnant.Logger, and pass an instance of it."
+            )
+    if not isinstance(loggers, Sequence):
+        raise RemnantError(f"loggers: expected a list of loggers, got {loggers!r:.80}. Write it in brackets.")
 
 
 def execute(config: Config, options: Options, loggers: Sequence[Logger]) -> Path:
@@ -62,48 +78,74 @@ def execute(config: Config, options: Options, loggers: Sequence[Logger]) -> Path
         for logger in loggers:
             logger.note(text)
 
+    _check_text(config)
     with compute_threads(config.threads):
         stream = build_stream(config, find_data_dir(options.data_dir))
         for line in skipped_files(stream, options.strict):
             note(line)
         folder = options.out / config.run_id(stream.fingerprint)
-        if is_finished(folder) and not options.force:
-            note(f"this run is already finished{by_other_code(folder)}; --force repeats it")
+        if is_finished(folder) and not options.force and not damage(folder):
+            note(f"this run is already finished{by_other_code(folder)}; --force (force=True) repeats it")
             return folder
         if objects := config.objects():
             note(
                 f"{', '.join(objects)}: Python objects, which a config file cannot contain. This run can be "
                 "resumed from Python, but not from the command line."
             )
+        learner = build_learner(config, stream)
         with locked(folder):
             if options.force:
-                clear(folder)
-            if not is_finished(folder):  # another process may have finished it in the meantime
+                clear(folder, list(learner.buffers()))
+            # Another process may have finished or repaired it in the meantime.
+            problems = damage(folder) if is_finished(folder) else {}
+            if problems or not is_finished(folder):
+                set_aside_damaged(folder, problems, note)
                 all_loggers = [*loggers, MetricsFile(folder / "metrics.jsonl")]
-                Run(config, options, all_loggers, stream, build_learner(config, stream), folder).execute()
+                Run(config, options, all_loggers, stream, learner, folder).execute()
     return folder
 
 
-def is_finished(folder: Path) -> bool:
-    """Return whether a run has written its results, which are its last output."""
-    return (folder / "result.json").exists()
+def _check_text(config: Config) -> None:
+    """Raise RemnantError if a setting, such as the name of a file, cannot be written to config.toml."""
+    try:
+        config.toml().encode()
+    except UnicodeEncodeError as error:
+        line = next(line for line in error.object.splitlines() if not line.isprintable())
+        raise RemnantError(
+            f"expected settings that can be written in UTF-8, got {line!r:.200}. Rename the file."
+        ) from error
 
 
 def by_other_code(folder: Path) -> str:
     """Return a remark if the code may have changed since the run."""
-    then, now = json.loads((folder / "result.json").read_text())["git"], git_commit()
+    then, now = read_result(folder).get("git"), git_commit()
     return f" with the code of commit {then} (now {now})" if then != now or "dirty" in str(now) else ""
 
 
-def clear(folder: Path) -> None:
-    """Remove the files of an earlier run from its folder, starting with the results."""
+def set_aside_damaged(folder: Path, problems: Mapping[str, str], note: Callable[[str], None]) -> None:
+    """Rename the damaged files of a finished run, which can be written again from its last checkpoint."""
+    for name, problem in problems.items():
+        if not checkpoint.generations(folder / "checkpoint"):
+            raise RemnantError(
+                f"{folder / name}: damaged ({problem}), and there is no checkpoint to write it again from. "
+                "Restore the file, or repeat the whole run with --force (force=True)."
+            )
+        note(f"warning: {folder / name} is damaged ({problem}); it is written again from the last checkpoint")
+        if os.path.lexists(folder / name):
+            checkpoint.set_aside(folder / name)
+
+
+def clear(folder: Path, buffers: Sequence[str]) -> None:
+    """Remove the files that a run wrote to its folder, starting with the results; other files are kept."""
+    names = ("result.json", "config.toml", "metrics.jsonl", *(f"{name}.safetensors" for name in buffers))
     try:
-        (folder / "result.json").unlink(missing_ok=True)
-        shutil.rmtree(folder / "checkpoint")
-        (folder / "checkpoint").mkdir()
-        for path in folder.iterdir():
-            if path.is_file() and path.name != ".lock":
-                path.unlink()
-        shutil.rmtree(folder / "tensorboard", ignore_errors=True)
+        for name in names:
+            (folder / name).unlink(missing_ok=True)
+        for path in checkpoint.generations(folder / "checkpoint"):
+            path.unlink()
+        if (folder / "tensorboard").exists():
+            shutil.rmtree(folder / "tensorboard")
     except OSError as error:
-        raise RemnantError(f"{folder}: cannot be cleared ({error.strerror}). Remove it manually.") from error
+        raise RemnantError(
+            f"{error.filename or folder}: cannot be removed ({error.strerror}). Remove it manually."
+        ) from error

@@ -4,10 +4,9 @@ It handles files, signals and true labels, which learners do not access, and wor
 that was interrupted is resumed by the same command, with bitwise identical results.
 """
 
-import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
@@ -15,11 +14,13 @@ from typing import Any
 
 from remnant.buffer import Buffer
 from remnant.config import Config
+from remnant.engine.state import restore
 from remnant.errors import Diverged, Interrupted, RemnantError
 from remnant.experiment import checkpoint, evaluate, metrics
 from remnant.experiment.lock import StopSignal
 from remnant.experiment.loggers import Logger, RunStart
-from remnant.experiment.result import History, buffer_file, summarise
+from remnant.experiment.loggers.metrics_file import metrics_lines
+from remnant.experiment.result import History, buffer_file, environment, result_file, sha256, summarise
 from remnant.methods.epoch_schedule import Phase
 from remnant.methods.protocol import EpochDone, Learner, SamplesSplit, StepDone
 from remnant.stream import Stream
@@ -46,7 +47,7 @@ class Run:
         self.config, self.options, self.loggers = config, options, loggers
         self.stream, self.learner, self.folder = stream, learner, folder
         self.plan = config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
-        self.history = History()
+        self.history, self.environment = History(), environment()
         self.since = time.monotonic()  # when history.seconds was last updated
         self.saved_at, self.save_cost = time.monotonic(), 0.0
         self.where, self.lr_setting = "at the start", "lr"
@@ -84,7 +85,7 @@ class Run:
         lr: Any = reduce(getattr, self.lr_setting.split("."), self.config)
         return (
             f"{what}, {self.where}. The last valid checkpoint: {saved or 'none yet'}. "
-            f"Try a smaller learning rate: --set {self.lr_setting}={lr / 3:.2g}"
+            f"Try a smaller learning rate: {self.lr_setting}={lr / 3:.2g}"
         )
 
     def _learn(self, number: int, stop: StopSignal) -> None:
@@ -210,6 +211,7 @@ class Run:
         self.since = start
         state = {
             "run": self.folder.name,
+            "environment": self.environment,
             "history": vars(self.history),
             "learner": self.learner.state_dict(),
         }
@@ -226,14 +228,43 @@ class Run:
         for problem in problems:
             self._note(f"warning: {problem}; the previous one is used")
         if state is not None:
-            self.history = History(**state["history"])
-            self.learner.load_state_dict(state["learner"])
+            self._load(state)
             self._note(f"resuming after step {self.history.steps} of {self.folder}")
+        if self.environment not in self.history.environments:
+            self.history.environments.append(self.environment)
+
+    def _load(self, state: dict[str, Any]) -> None:
+        saved, now = state.get("environment"), self.environment
+        then = saved if isinstance(saved, dict) else now
+        changed = [f"{k} {v} (before: {then.get(k)})" for k, v in now.items() if then.get(k) != v]
+        try:
+            restore(self.history, vars(History()) | state["history"])
+            self.learner.load_state_dict(state["learner"])
+        except Exception as error:  # a learner can be any object
+            why = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
+            code = f" It was written with other code: now {', '.join(changed)}." if changed else ""
+            raise RemnantError(
+                f"{self.folder}: expected a checkpoint of this method, but its content does not fit ({why})."
+                f"{code} Restart from the beginning with --force (force=True)."
+            ) from error
+        if changed:
+            self._note(
+                f"warning: this run is resumed with {', '.join(changed)}; its results may not be bitwise "
+                "identical to those of an uninterrupted run"
+            )
 
     def _finish(self) -> None:
+        hashes = {}
+        for name, content in self._files():
+            checkpoint.write_atomically(self.folder / name, content)
+            hashes[name] = sha256(content)
+        result = summarise(self.config, self.stream, self.history)
+        checkpoint.write_atomically(self.folder / "result.json", result_file(result, hashes))
+
+    def _files(self) -> Iterator[tuple[str, bytes]]:
+        """Yield name and content of each file of a finished run, except result.json."""
+        yield "config.toml", self.config.toml().encode()
+        yield "metrics.jsonl", metrics_lines(self.history.records)
         for name, buffer in self.learner.buffers().items():
             if len(buffer):
-                content = buffer_file(self.learner, buffer, self.stream)
-                checkpoint.write_atomically(self.folder / f"{name}.safetensors", content)
-        text = json.dumps(summarise(self.config, self.stream, self.history), indent=1) + "\n"
-        checkpoint.write_atomically(self.folder / "result.json", text.encode())
+                yield f"{name}.safetensors", buffer_file(self.learner, buffer, self.stream)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
+from remnant.engine.state import restore
 from remnant.methods.epoch_schedule import Phase
 from remnant.methods.protocol import StepDone
 
@@ -101,4 +102,5 @@ class Loop:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a saved position."""
-        vars(self).update(state)
+        self.key = state["key"]  # a number or a name
+        restore(self, state, varying=("order",))

@@ -252,6 +252,8 @@ class ReplayLearner:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a saved state."""
+        if state["saved"]:  # loading them checks that they fit
+            self._load_weights(state["saved"])
         self._load_weights(state["weights"])
         self.saved, self.is_consolidated = state["saved"], state["is_consolidated"]
         self.buffer.load_state_dict(state["buffer"])

@@ -10,7 +10,7 @@ import numpy as np
 from remnant.data.dataset import Dataset, Labels, Spec
 from remnant.data.files import ARRAY_READ_ERRORS
 from remnant.errors import RemnantError
-from remnant.settings import setting
+from remnant.settings import setting, user_path
 
 
 def require_file(path: Path, content: str) -> None:
@@ -123,7 +123,7 @@ def _read_member(path: Path, key: str) -> np.ndarray:
         if key not in archive:
             raise RemnantError(
                 f"{path}: expected the name of one of its arrays ({', '.join(archive)}), got {key!r}. "
-                f"Write --set noise.key={next(iter(archive))}."
+                f"Write noise.key={next(iter(archive))}."
             )
         member: np.ndarray = archive[key]
         return member
@@ -145,11 +145,11 @@ class FromFile:
 
     def check(self, spec: Spec) -> None:
         """Raise RemnantError if the path is not a file."""
-        require_file(Path(self.path).expanduser(), "labels")
+        require_file(user_path(self.path), "labels")
 
     def __call__(self, dataset: Dataset, rng: np.random.Generator) -> Labels:
         """Return the labels in the file for the samples of the dataset."""
-        path = Path(self.path).expanduser()
+        path = user_path(self.path)
         labels = read_labels(path, self.key)
         if self.key and (truth := read_archive(path).get("clean_label")) is not None:
             check_true_labels(path, "clean_label", truth, dataset)

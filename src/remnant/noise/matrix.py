@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from remnant.data.dataset import Dataset, Labels, Spec
 from remnant.errors import RemnantError
 from remnant.noise.from_file import read_array
-from remnant.settings import setting
+from remnant.settings import setting, user_path
 
 TOLERANCE = 1e-4  # of row sums: fractions may be rounded to six digits or to single precision
 
@@ -86,9 +86,9 @@ class Matrix:
 
     def check(self, spec: Spec) -> None:
         """Raise RemnantError if the file has no transition matrix for the classes of the dataset."""
-        read_matrix(Path(self.path).expanduser(), self.key, spec)
+        read_matrix(user_path(self.path), self.key, spec)
 
     def __call__(self, dataset: Dataset, rng: np.random.Generator) -> Labels:
         """Return the observed labels."""
-        matrix = read_matrix(Path(self.path).expanduser(), self.key, dataset.spec)
+        matrix = read_matrix(user_path(self.path), self.key, dataset.spec)
         return apply_matrix(dataset.y, matrix, rng)

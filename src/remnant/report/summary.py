@@ -1,10 +1,8 @@
 """The summary of a finished run on the console."""
 
-import json
 import shlex
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from remnant.config.recipe import apply, read
 from remnant.data import data_dir_option
 from remnant.errors import RemnantError
 from remnant.experiment.loggers.console import duration
+from remnant.experiment.result import read_result
 from remnant.report.paper import PaperFigures, paper_figures
 
 OTHERS = ("er", "aer-abs", "er-ace")  # methods to suggest
@@ -25,8 +24,7 @@ OTHERS = ("er", "aer-abs", "er-ace")  # methods to suggest
 def show(folder: Path, data_dir: Path | None) -> None:
     """Print the results of a finished run, where its files are, and what to try next."""
     console = Console()
-    result = json.loads((folder / "result.json").read_text())
-    table = tomllib.loads((folder / "config.toml").read_text())
+    result, table = read_result(folder), read(str(folder))
     console.print()
     title = f"on {result['data']}, noise {escape(result['noise'])}, seed {result['seed']}"
     console.print(f"[bold]{result['method']}[/] {title}", highlight=False)

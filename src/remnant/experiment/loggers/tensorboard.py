@@ -16,7 +16,7 @@ class TensorBoard(Logger):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
             raise RemnantError(
-                "--tensorboard requires the package tensorboard, which is not installed. "
+                "TensorBoard requires the package tensorboard, which is not installed. "
                 "Install it: pip install 'remnant[tensorboard]'."
             ) from error
         self._new_writer = SummaryWriter

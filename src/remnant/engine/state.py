@@ -1,0 +1,28 @@
+"""Restoring the attributes of an object from a saved state, which may have been written by other code."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from torch import Tensor
+
+
+def restore(target: object, state: Mapping[str, Any], varying: Collection[str] = ()) -> None:
+    """Set all attributes of an object; raise ValueError if their names, types or shapes are different.
+
+    Tensors named in `varying` may have another number of rows than before.
+    """
+    own = vars(target)
+    if own.keys() != state.keys():
+        raise ValueError(f"expected {', '.join(own)}, found {', '.join(map(str, state))}")
+    for name, value in state.items():
+        start = 1 if name in varying else 0
+        expected, found = _kind(own[name], start), _kind(value, start)
+        if expected != found:
+            raise ValueError(f"expected {name} to be {expected}, found {found}")
+    own.update(state)
+
+
+def _kind(value: object, start: int) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of {value.dtype} with {value.ndim} dimensions {list(value.shape)[start:]}"
+    return type(value).__name__

@@ -1,0 +1,36 @@
+from pathlib import Path
+
+from cli_helpers import TINY, Invoke
+
+
+def test_check_prints_ok_for_each_file_of_an_intact_run(invoke: Invoke) -> None:
+    folder = invoke("run", "-q", "--method", "er", *TINY).out.strip()
+    done = invoke("check", folder)
+    assert done.code == 0
+    names = [line.removesuffix(": ok").removeprefix(f"{folder}/") for line in done.out.splitlines()]
+    assert names[:4] == ["result.json", "config.toml", "metrics.jsonl", "buffer.safetensors"]
+    assert [Path(name).parent.name for name in names[4:]] == ["checkpoint", "checkpoint"]
+
+
+def test_check_names_the_damaged_files_of_several_runs_and_changes_nothing(invoke: Invoke) -> None:
+    a, b = (Path(invoke("run", "-q", "--method", "er", *TINY, f"seed={seed}").out.strip()) for seed in (0, 1))
+    (b / "metrics.jsonl").write_text("other")
+    (b / "buffer.safetensors").unlink()
+    newest = max((b / "checkpoint").iterdir())
+    newest.write_bytes(b"")
+    done = invoke("check", str(a), str(b))
+    assert done.code == 1
+    assert f"{b}/metrics.jsonl: expected sha256 " in done.out
+    assert f"{b}/buffer.safetensors: No such file or directory\n" in done.out
+    assert f"{newest}: its 0 bytes do not match the digest in its name\n" in done.out
+    assert done.out.count(": ok\n") == 6 + 3
+    assert (b / "metrics.jsonl").read_text() == "other"
+    assert newest.exists()
+
+
+def test_check_of_something_else_is_not_ok(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name in (".", "nowhere", "file", "file/x", "a" * 300):
+        done = invoke("check", name)
+        assert done.code in (1, 2)
+        assert name in done.out + done.err
