@@ -11,7 +11,11 @@ from remnant.engine.inference import CHUNK, cross_entropy
 from remnant.experiment import metrics
 from remnant.methods.consolidation.division import Division
 from remnant.methods.protocol import Learner
-from remnant.stream import Stream, TestSplit
+from remnant.stream import Stream, Task, TestSplit
+
+MEASURED = 500  # samples of a task on which memorisation is measured: about 1 % of an epoch on CIFAR-10
+
+NOT_SEPARATED: dict[str, float | None] = dict.fromkeys(("separation", "loss_clean", "loss_noisy"))
 
 
 @dataclass(frozen=True)
@@ -55,27 +59,40 @@ def buffer_report(buffer: Buffer, stream: Stream, task: int) -> dict[str, Any]:
     samples, clean = buffer.samples(), is_clean(buffer, stream)
     stored, names = buffer.task[: len(buffer)], stream.spec.classes
     seen = sum(len(t.classes) for t in stream.tasks[: task + 1])
+    counts, per_class = metrics.class_counts(samples.y), metrics.purity_by(samples.y, clean)
+    scaled = metrics.scaled_by_occurrence(per_class, counts, seen)
     return {
         "size": len(buffer),
         "noisy": int((~clean).sum()),
         "purity": metrics.purity(clean),
         "purity_per_task": {str(k): v for k, v in metrics.purity_by(stored, clean).items()},
-        "purity_per_class": {names[k]: v for k, v in metrics.purity_by(samples.y, clean).items()},
+        "purity_per_class": {names[k]: v for k, v in per_class.items()},
+        "purity_per_class_scaled": {names[k]: v for k, v in scaled.items()},
+        "purity_distinct": metrics.purity_of_distinct(samples.id, clean),
+        "class_counts": {names[k]: v for k, v in counts.items()},
         "balance": metrics.balance(samples.y, seen),
         "duplicates": metrics.duplicates(samples.id),
     }
 
 
 def division_report(division: Division, buffer: Buffer, stream: Stream) -> list[dict[str, Any]]:
-    """Return for each network how well its division agrees with the true labels, or why it has none."""
-    clean = is_clean(buffer, stream)
+    """Return for each network how well its division agrees with the true labels, or why it has none.
+
+    label_correction is the percentage of the noisy samples with a new label whose new label is the true one.
+    """
+    samples, clean = buffer.samples(), is_clean(buffer, stream)
     reports: list[dict[str, Any]] = []
     for posterior, reason in zip(division.clean, division.fallback, strict=True):
         if reason:
             reports.append({"fallback": reason})
             continue
-        is_trusted = posterior > 0.5
-        reports.append({"trusted": int(is_trusted.sum()), **metrics.detection(is_trusted, clean)})
+        is_trusted, correction = posterior > 0.5, None
+        if division.predicted is not None:
+            new = ~is_trusted if division.relabel is None else division.relabel
+            truth = stream.truth[samples.id]
+            correction = metrics.recovered(division.predicted[new], samples.y[new], truth[new])
+        found = {"label_correction": correction, **metrics.detection(is_trusted, clean)}
+        reports.append({"trusted": int(is_trusted.sum()), **found})
     return reports
 
 
@@ -85,13 +102,26 @@ def losses(learner: Learner, buffer: Buffer, slots: Tensor) -> Tensor:
     return cross_entropy(logits, buffer.y[slots])
 
 
-def separation(learner: Learner, buffer: Buffer, stream: Stream, task: int) -> float | None:
-    """Return the AUROC of the loss, noisy against clean, over the stored samples of past tasks.
+def separation(learner: Learner, buffer: Buffer, stream: Stream, task: int) -> dict[str, float | None]:
+    """Return the AUROC of the loss, noisy against clean, and the mean losses, of samples of past tasks.
 
-    As Figure 1 of the paper shows, replay lowers it towards 1/2, and forgetting raises it again.
+    As Figure 1 of the paper shows, replay lowers the AUROC towards 1/2, and forgetting raises it again.
     """
     past = torch.nonzero(buffer.task[: len(buffer)] < task).flatten()
     if not len(past):
-        return None
+        return NOT_SEPARATED
     clean, loss = is_clean(buffer, stream)[past], losses(learner, buffer, past)
-    return metrics.auroc(loss[clean], loss[~clean])
+    return {"separation": metrics.auroc(loss[clean], loss[~clean]), **metrics.mean_losses(loss, clean)}
+
+
+def memorisation(learner: Learner, task: Task, stream: Stream) -> dict[str, float | None]:
+    """Return how well the network fits clean and noisy samples of a task, on evenly spaced samples of it."""
+    count = min(len(task), MEASURED)
+    chosen = torch.arange(count) * len(task) // count
+    logits = torch.cat([learner.predict(task.take(part).x) for part in chosen.split(CHUNK)])
+    predicted, observed, truth = logits.argmax(1), task.y[chosen], stream.truth[task.id[chosen]]
+    return {
+        **metrics.mean_losses(cross_entropy(logits, observed), truth == observed),
+        "memorised": metrics.memorised(predicted, observed, truth),
+        "recovered": metrics.recovered(predicted, observed, truth),
+    }

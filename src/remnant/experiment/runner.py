@@ -68,6 +68,8 @@ class Run:
             logger.start(start)
         try:
             with StopSignal() as stop:
+                if not history.untrained and not self._is_joint:
+                    history.untrained = evaluate.accuracy(self.learner, self.stream.tests).class_incremental
                 for number in range(history.tasks, len(self.stream.tasks)):
                     self._learn(number, stop)
                     self._evaluate(number)
@@ -156,16 +158,23 @@ class Run:
             record |= {"work": event.work, "loss": loss, "division": division}
             self._record({"event": "consolidation", **record})
             return
-        separation = None
-        if buffer is not None and Phase.TRAIN in event.phase:
-            separation = evaluate.separation(self.learner, buffer, self.stream, event.task)
-        record |= {"phase": event.phase.label, "loss": loss, "separation": separation}
+        separation, memorisation = evaluate.NOT_SEPARATED, None
+        if Phase.TRAIN in event.phase:
+            task = self.stream.tasks[event.task]
+            memorisation = evaluate.memorisation(self.learner, task, self.stream)
+            if buffer is not None:
+                separation = evaluate.separation(self.learner, buffer, self.stream, event.task)
+        record |= {"phase": event.phase.label, "loss": loss, **separation, "stream": memorisation}
         self._record({"event": "epoch", **record, "buffer": self._buffer_report(event.task)})
 
+    @property
+    def _is_joint(self) -> bool:
+        return len(self.stream.tasks) == 1
+
     def _evaluate(self, number: int) -> None:
-        is_joint = len(self.stream.tasks) == 1
-        tests = self.stream.tests if is_joint else self.stream.tests[: number + 1]
+        tests = self.stream.tests if self._is_joint else self.stream.tests[: number + 1]
         measured, names = evaluate.accuracy(self.learner, tests), self.stream.spec.classes
+        following = evaluate.accuracy(self.learner, self.stream.tests[len(tests) :][:1])
         self._record(
             {
                 "event": "task",
@@ -173,6 +182,7 @@ class Run:
                 "accuracy": measured.class_incremental,
                 "accuracy_task_incremental": measured.task_incremental,
                 "accuracy_per_class": {names[c]: v for c, v in measured.per_class.items()},
+                "accuracy_next": next(iter(following.class_incremental), None),
                 "buffer": self._buffer_report(number),
                 "buffers": self._buffer_purities(),
             }

@@ -52,10 +52,13 @@ class ConsolidationContext:
         """Return the observed labels as one-hot vectors, (B, C)."""
         return F.one_hot(self.buffer.y[index], len(self.seen)).float()
 
-    def losses(self, net: nn.Module) -> Tensor:
-        """Return the loss of every sample in the buffer without augmentation, (n,)."""
-        samples = self.buffer.samples()
-        return cross_entropy(predict(net, samples.x, self.transform.plain), samples.y)
+    def logits(self, net: nn.Module) -> Tensor:
+        """Return the logits of every sample in the buffer without augmentation, (n, C)."""
+        return predict(net, self.buffer.samples().x, self.transform.plain)
+
+    def losses(self, logits: Tensor) -> Tensor:
+        """Return the loss of every sample in the buffer, (n,), from its logits."""
+        return cross_entropy(logits, self.buffer.samples().y)
 
     def guess(self, nets: Sequence[nn.Module], views: Sequence[Tensor]) -> Tensor:
         """Return the mean predicted probabilities of each sample over networks and views, (B, C)."""
