@@ -131,14 +131,14 @@ def test_a_task_without_test_samples_is_an_error() -> None:
 
 def test_unknown_true_labels_stay_unknown_and_are_not_observed() -> None:
     data = tiny_data()
-    partly = replace(data, y=np.where(np.arange(72) % 2, data.y, UNKNOWN))
+    partly = replace(data, truth=np.where(np.arange(72) % 2, data.y, UNKNOWN))
     stream = make_stream(partly, data.y, [5, 4, 3, 2, 1, 0], [2, 2, 2], 0.0, rng())
     assert (stream.truth[::2] == UNKNOWN).all()
     assert torch.equal(stream.truth[1::2], stream.observed[1::2])
     with pytest.raises(
         RemnantError, match=r"expected an observed label for each sample of tiny.*noise=given"
     ):
-        make_stream(partly, partly.y, range(6), [2, 2, 2], 0.0, rng())
+        make_stream(partly, partly.truth, range(6), [2, 2, 2], 0.0, rng())
 
 
 def test_class_orders_are_native_random_or_given() -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from remnant.data.dataset import UNKNOWN
 
 Matrix = Sequence[Sequence[float]]
+DETECTION = ("precision", "recall", "f1", "noisy_precision", "noisy_recall", "noisy_f1")
 
 
 def mean(values: Sequence[float]) -> float:

@@ -51,6 +51,7 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         "choices": {name: value for name, value in config.table().items() if name in OF_METHOD},
         "data": stream.spec.name,
         "noise": short(REGISTRIES["noise"], config.noise),
+        "noise_rate": None if stream.noise_rate is None else 100 * stream.noise_rate,
         "seed": config.seed,
         "tested_on": "noisy validation split" if config.validation else "test split",
         "classes": [[stream.spec.classes[c] for c in test.classes] for test in stream.tests],
@@ -107,8 +108,8 @@ def consolidation(records: list[dict[str, Any]]) -> dict[str, Any] | None:
     if not records:
         return None
     fallback = Counter(d["fallback"] for d in divisions if "fallback" in d)
-    names = ("trusted", "precision", "recall", "f1", "noisy_precision", "noisy_recall", "noisy_f1")
-    known = {n: [d[n] for d in divisions if d.get(n) is not None] for n in (*names, "label_correction")}
+    names = ("trusted", "label_correction", *metrics.DETECTION)
+    known = {n: [d[n] for d in divisions if d.get(n) is not None] for n in names}
     return {
         "epochs": len(records),
         "divisions": len(divisions),

@@ -16,7 +16,7 @@ from typing import Any
 from remnant.buffer import Buffer
 from remnant.config import Config
 from remnant.errors import Diverged, Interrupted, RemnantError
-from remnant.experiment import checkpoint, evaluate, metrics
+from remnant.experiment import checkpoint, evaluate
 from remnant.experiment.lock import StopSignal
 from remnant.experiment.loggers import Logger, RunStart
 from remnant.experiment.result import History, buffer_file, summarise
@@ -133,9 +133,9 @@ class Run:
 
     def _log_step(self, event: StepDone) -> None:
         buffer = self._buffer()
-        clean = None if buffer is None else evaluate.is_clean(buffer, self.stream)
+        purity = None if buffer is None else evaluate.purity(buffer, self.stream)
         for logger in self.loggers:
-            logger.step(event, None if clean is None else metrics.purity(clean))
+            logger.step(event, purity)
 
     def _buffer(self) -> Buffer | None:
         """Return the first buffer, the one that is replayed."""
@@ -195,9 +195,8 @@ class Run:
 
     def _buffer_purities(self) -> dict[str, Any]:
         """Return size and purity of each buffer."""
-        buffers = self.learner.buffers()
-        clean = {name: evaluate.is_clean(buffer, self.stream) for name, buffer in buffers.items()}
-        return {n: {"size": len(c), "purity": metrics.purity(c)} for n, c in clean.items()}
+        buffers = self.learner.buffers().items()
+        return {n: {"size": len(b), "purity": evaluate.purity(b, self.stream)} for n, b in buffers}
 
     def _record(self, record: dict[str, Any]) -> None:
         self.history.records.append(record)

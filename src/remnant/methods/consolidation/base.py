@@ -38,7 +38,7 @@ class ConsolidationContext:
     transform: Transform
     rng: torch.Generator
     seen: Tensor  # (C,) whether each class has appeared in the stream
-    noise_rate: float  # known or assumed noise rate of the labels
+    noise_rate: float | None  # noise rate of the labels, if it is known
 
     def augmented(self, index: Tensor) -> Tensor:
         """Return a new weakly augmented view of each sample."""
@@ -109,6 +109,10 @@ class Consolidation(ABC):
             "clip >= 0": self.clip >= 0,
         }
         expect(rules, self)
+
+    def check_noise_rate(self, noise_rate: float | None, data: str) -> None:
+        """Raise RemnantError if the noise rate of a dataset is needed, and unknown."""
+        return
 
     def steps(self, samples: int) -> int:
         """Return the planned number of steps of an epoch over this many samples."""
