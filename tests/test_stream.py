@@ -111,7 +111,7 @@ def test_the_same_fraction_of_each_observed_class_is_held_out() -> None:
 
 def test_a_validation_split_without_samples_is_an_error() -> None:
     data = tiny_data()
-    with pytest.raises(RemnantError, match=r"task 1: expected at least 1 test sample.*larger fraction"):
+    with pytest.raises(RemnantError, match=r"task 1 .*: expected at least 1 test sample.*larger fraction"):
         make_stream(data, data.y, range(6), [2, 2, 2], 0.01, rng())
 
 
@@ -125,7 +125,7 @@ def test_a_task_without_training_samples_is_an_error_with_its_classes() -> None:
 def test_a_task_without_test_samples_is_an_error() -> None:
     data = tiny_data()
     few = replace(data, test_y=np.where(data.test_y == 5, 0, data.test_y))
-    with pytest.raises(RemnantError, match="task 2: expected at least 1 test sample, got none"):
+    with pytest.raises(RemnantError, match=r"task 2 \(class-5\): expected at least 1 test sample, got none"):
         make_stream(few, data.y, range(6), [5, 1], 0.0, rng())
 
 

@@ -165,7 +165,7 @@ def make_stream(
         _check_task(tasks[-1], data.spec, order)
         index = torch.nonzero(torch.isin(test_y, group) & is_tested).flatten()
         tests.append(TestSplit(classes, index, test_y[index], test))
-        _check_test_split(tests[-1], number, validation)
+        _check_test_split(tests[-1], tasks[-1], data.spec, order, validation)
     return Stream(
         spec=replace(data.spec, classes=tuple(data.spec.classes[c] for c in order)),
         tasks=tuple(tasks),
@@ -194,19 +194,27 @@ def _held_out(y: Tensor, fraction: float, rng: np.random.Generator) -> Tensor:
     return is_chosen
 
 
+def _names(task: Task, spec: Spec, order: Sequence[int]) -> str:
+    return ", ".join(spec.classes[order[c]] for c in task.classes)
+
+
 def _check_task(task: Task, spec: Spec, order: Sequence[int]) -> None:
     if len(task) < 2:
-        names = ", ".join(spec.classes[order[c]] for c in task.classes)
         raise RemnantError(
-            f"task {task.number + 1} ({names}): expected at least 2 training samples, got {len(task)}. "
-            "Use more samples per class, another class order, or larger tasks."
+            f"task {task.number + 1} ({_names(task, spec, order)}): expected at least 2 training samples, "
+            f"got {len(task)}. Use more samples per class, another class order, or larger tasks."
         )
 
 
-def _check_test_split(test: TestSplit, number: int, validation: float) -> None:
+def _check_test_split(
+    test: TestSplit, task: Task, spec: Spec, order: Sequence[int], validation: float
+) -> None:
     if not len(test.id):
-        advice = "Hold out a larger fraction." if validation else "Use another class order or larger tasks."
-        raise RemnantError(f"task {number + 1}: expected at least 1 test sample, got none. {advice}")
+        advice = "Hold out a larger fraction." if validation else "Add some, or use larger tasks."
+        raise RemnantError(
+            f"task {task.number + 1} ({_names(task, spec, order)}): expected at least 1 test sample, got "
+            f"none. {advice}"
+        )
 
 
 def _fingerprint(data: Dataset, observed: Tensor, chunk: int = 128) -> str:
