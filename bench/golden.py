@@ -1,8 +1,8 @@
 """Compare the results of two checkouts bit for bit: a refactoring must not change any of them.
 
 Every method runs on a few samples with the code of OLD and with the code of NEW. Metrics, buffers and
-network weights are reduced to one digest each. Digests depend on the CPU and on torch, so both sides are
-computed here, and none is stored.
+network weights are reduced to one digest each; of the metrics, only those that both sides have. Digests
+depend on the CPU and on torch, so both sides are computed here, and none is stored.
 
     git worktree add /tmp/old main~10
     python bench/golden.py /tmp/old . --data-dir ~/data
@@ -122,8 +122,8 @@ def tensors(path: Path) -> dict[str, str]:
     }
 
 
-def digests(folder: Path) -> dict[str, str]:
-    """Return one digest for each part of a run folder."""
+def parts_of(folder: Path) -> dict[str, Any]:
+    """Return the results and metrics of a run folder, and a digest for each other part."""
     result = canonical(json.loads((folder / "result.json").read_text()))
     lines = [canonical(json.loads(line)) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     stored = {
@@ -138,8 +138,21 @@ def digests(folder: Path) -> dict[str, str]:
         for path, value in tensors(last).items()
         if is_weight(name := path.rpartition("/")[2]) and "/moments/" not in path
     ]
-    parts = {"result": result, "metrics": lines, "buffer": stored, "weights": sorted(weights)}
-    return {name: digest(part) for name, part in parts.items()} | {"faa": f"{result['faa']:.2f}"}
+    tensor_parts = {"buffer": digest(stored), "weights": digest(sorted(weights))}
+    return {"result": result, "metrics": lines, **tensor_parts}
+
+
+def common(value: Any, other: Any) -> Any:  # noqa: ANN401
+    """Return results without the keys that the other side does not have.
+
+    >>> common({"faa": 1, "new": 2, "list": [{"a": 3, "b": 4}]}, {"faa": 5, "list": [{"a": 6}]})
+    {'faa': 1, 'list': [{'a': 3}]}
+    """
+    if isinstance(value, dict) and isinstance(other, dict):
+        return {key: common(value[key], other[key]) for key in value if key in other}
+    if isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
+        return [common(a, b) for a, b in zip(value, other, strict=True)]
+    return value
 
 
 def side(data_dir: Path, only: list[str], out: Path) -> None:
@@ -164,7 +177,7 @@ def side(data_dir: Path, only: list[str], out: Path) -> None:
                 if end.code:
                     raise SystemExit(f"{name}: failed with {end.code}: {' '.join(words)}") from end
             (folder,) = runs.iterdir()
-            target.write_text(json.dumps(digests(folder)))
+            target.write_text(json.dumps(parts_of(folder)))
 
 
 def main() -> None:
@@ -211,10 +224,12 @@ def main() -> None:
     print(f"{'case':28s} {'FAA':>6s}  " + "".join(f"{part:28s}" for part in parts))
     differing = 0
     for name in names:
-        old, new = found[args.old][name], found[args.new][name]
+        both = found[args.old][name], found[args.new][name]
+        faa = both[1]["result"]["faa"]
+        old, new = ({p: digest(common(a[p], b[p])) for p in parts} for a, b in (both, both[::-1]))
         cells = [new[p] if old[p] == new[p] else f"{old[p]} -> {new[p]}" for p in parts]
         differing += any(old[p] != new[p] for p in parts)
-        print(f"{name:28s} {new['faa']:>6s}  " + "".join(f"{cell:28s}" for cell in cells))
+        print(f"{name:28s} {faa:6.2f}  " + "".join(f"{cell:28s}" for cell in cells))
     print(f"{len(names)} cases, {differing} differ")
     sys.exit(bool(differing))
 

@@ -69,7 +69,7 @@ def row(method: str, lr: str, results: list[Result], last: list[Result]) -> str:
     faa = [r["faa"] for r in results]
     differences = [r["faa"] - other["faa"] for r, other in zip(results, last, strict=True)]
     ff = [r["ff"] for r in results]
-    purity = [r["buffer"]["purity"] for r in results if r["buffer"]]
+    purity = [r["buffer"]["purity"] for r in results if r["buffer"] and r["buffer"]["purity"] is not None]
     phases = dict.fromkeys(e["phase"] for e in results[0]["separation"])
     separations = "  ".join(f"{p} {mean([separation(r, p) for r in results]):.3f}" for p in phases)
     minutes = mean([r["seconds"] for r in results]) / 60

@@ -1,6 +1,7 @@
 """A custom dataset: describe it with a Spec and wrap its arrays to run any method on it.
 
-remnant run data=examples/own_dataset.py:STRIPES tasks=2
+remnant run data=examples/own_dataset.py:STRIPES tasks=2 --noise symmetric:0.4
+remnant run data=examples/own_dataset.py:UNVERIFIED tasks=2
 """
 
 import numpy as np
@@ -24,7 +25,16 @@ def stripes(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return x.clip(0, 255).astype(np.uint8)[:, None], y
 
 
-STRIPES = remnant.arrays(SPEC, *stripes(400, seed=0), *stripes(100, seed=1))
+x, y = stripes(400, seed=0)
+test_x, test_y = stripes(100, seed=1)
+
+# Labels that are known to be clean: noise can be added, and buffer purity is measured.
+STRIPES = remnant.arrays(SPEC, x, y, test_x, test_y, truth=y)
+
+# Labels of which some may be wrong: they are used as they are, and whatever needs true labels is unknown.
+observed = np.where(np.arange(400) % 5, y, (y + 1) % 4)
+UNVERIFIED = remnant.arrays(SPEC, x, observed, test_x, test_y)
 
 if __name__ == "__main__":
-    print(remnant.run(data=STRIPES, name="stripes", tasks=2, epochs=6, buffer_size=40))
+    print(remnant.run(data=STRIPES, noise="symmetric:0.4", tasks=2, epochs=6, buffer_size=40))
+    print(remnant.run(data=UNVERIFIED, tasks=2, epochs=6, buffer_size=40))

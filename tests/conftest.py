@@ -31,7 +31,14 @@ hypothesis.settings.load_profile("patient")
 # The networks here are so small that a second thread only gets in the way.
 torch.set_num_threads(1)
 
-TINY = {"per_class": 12, "net": "small:4", "epochs": 4, "buffer_size": 20, "batch": 8}
+TINY = {
+    "noise": "symmetric:0.4",
+    "per_class": 12,
+    "net": "small:4",
+    "epochs": 4,
+    "buffer_size": 20,
+    "batch": 8,
+}
 
 
 def tiny_config(**changes: Any) -> Config:  # noqa: ANN401
@@ -50,7 +57,7 @@ def tiny_data(classes: int = 6, rows: int = 12, seed: int = 0) -> Dataset:
     )
     y = np.repeat(np.arange(classes), rows)
     x = (y[:, None, None, None] * 30 + rng.integers(0, 30, (len(y), 1, 6, 6))).astype(np.uint8)
-    return arrays(spec, x, y, x[::3], y[::3])
+    return arrays(spec, x, y, x[::3], y[::3], truth=y)
 
 
 def tiny_stream(tasks: int = 3, noise: float = 0.3, seed: int = 0) -> Stream:

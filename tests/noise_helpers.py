@@ -23,13 +23,14 @@ def dataset_like(name: str, per_class: int = 20) -> Dataset:
     spec = DATA[name].spec
     y = np.repeat(np.arange(len(spec.classes)), per_class)
     blank = np.zeros((len(y), *spec.shape), dtype=np.uint8)
-    return arrays(spec, blank, y, blank[:1], y[:1])
+    return arrays(spec, blank, y, blank[:1], y[:1], truth=y)
 
 
 def shuffled(name: str, folder: Path) -> Dataset:
     """Return a dataset with the classes of a real one in random order, as if loaded from this folder."""
     data = dataset_like(name, per_class=4)
-    return replace(data, y=rng().permutation(data.y), folder=folder)
+    y = rng().permutation(data.y)
+    return replace(data, y=y, truth=y, folder=folder)
 
 
 def annotations(y: np.ndarray) -> dict[str, np.ndarray]:

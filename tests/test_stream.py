@@ -111,7 +111,7 @@ def test_the_same_fraction_of_each_observed_class_is_held_out() -> None:
 
 def test_a_validation_split_without_samples_is_an_error() -> None:
     data = tiny_data()
-    with pytest.raises(RemnantError, match=r"task 1: expected at least 1 test sample.*larger fraction"):
+    with pytest.raises(RemnantError, match=r"task 1 .*: expected at least 1 test sample.*larger fraction"):
         make_stream(data, data.y, range(6), [2, 2, 2], 0.01, rng())
 
 
@@ -125,20 +125,20 @@ def test_a_task_without_training_samples_is_an_error_with_its_classes() -> None:
 def test_a_task_without_test_samples_is_an_error() -> None:
     data = tiny_data()
     few = replace(data, test_y=np.where(data.test_y == 5, 0, data.test_y))
-    with pytest.raises(RemnantError, match="task 2: expected at least 1 test sample, got none"):
+    with pytest.raises(RemnantError, match=r"task 2 \(class-5\): expected at least 1 test sample, got none"):
         make_stream(few, data.y, range(6), [5, 1], 0.0, rng())
 
 
 def test_unknown_true_labels_stay_unknown_and_are_not_observed() -> None:
     data = tiny_data()
-    partly = replace(data, y=np.where(np.arange(72) % 2, data.y, UNKNOWN))
+    partly = replace(data, truth=np.where(np.arange(72) % 2, data.y, UNKNOWN))
     stream = make_stream(partly, data.y, [5, 4, 3, 2, 1, 0], [2, 2, 2], 0.0, rng())
     assert (stream.truth[::2] == UNKNOWN).all()
     assert torch.equal(stream.truth[1::2], stream.observed[1::2])
     with pytest.raises(
         RemnantError, match=r"expected an observed label for each sample of tiny.*noise=given"
     ):
-        make_stream(partly, partly.y, range(6), [2, 2, 2], 0.0, rng())
+        make_stream(partly, partly.truth, range(6), [2, 2, 2], 0.0, rng())
 
 
 def test_class_orders_are_native_random_or_given() -> None:

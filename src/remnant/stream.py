@@ -67,11 +67,19 @@ class Stream:
     spec: Spec  # its class names are in the order of arrival
     tasks: tuple[Task, ...]
     tests: tuple[TestSplit, ...]
-    truth: Tensor  # (N,) true labels of all training samples; UNKNOWN is not equal to any class
+    truth: Tensor | None  # (N,) true labels, if known; UNKNOWN is not equal to any class
     observed: Tensor  # (N,) observed labels
     index: Tensor  # (N,) positions in the published dataset
     fingerprint: str  # digest of all inputs and labels
     skipped: Mapping[str, str] = field(default_factory=dict)  # file that could not be read -> reason
+
+    @property
+    def noise_rate(self) -> float | None:
+        """Return the fraction of noisy labels among the training samples; None if it is unknown."""
+        if self.truth is None:
+            return None
+        samples = torch.cat([task.id for task in self.tasks])
+        return float((self.truth[samples] != self.observed[samples]).double().mean())
 
     def joint(self) -> "Stream":
         """Return the same samples as a single task, for joint training."""
@@ -141,7 +149,9 @@ def make_stream(
     """
     _check_labels(observed, data.spec)
     arrival = np.argsort(order)  # class -> its position in the order of arrival
-    truth = np.where(data.y == UNKNOWN, UNKNOWN, arrival[data.y])
+    truth = None
+    if data.truth is not None:
+        truth = torch.from_numpy(np.where(data.truth == UNKNOWN, UNKNOWN, arrival[data.truth]))
     y = torch.from_numpy(arrival[observed])
     is_held_out = _held_out(y, validation, rng)
     test, test_y, is_tested = data.test, torch.from_numpy(arrival[data.test_y]), torch.tensor(True)
@@ -155,12 +165,12 @@ def make_stream(
         _check_task(tasks[-1], data.spec, order)
         index = torch.nonzero(torch.isin(test_y, group) & is_tested).flatten()
         tests.append(TestSplit(classes, index, test_y[index], test))
-        _check_test_split(tests[-1], number, validation)
+        _check_test_split(tests[-1], tasks[-1], data.spec, order, validation)
     return Stream(
         spec=replace(data.spec, classes=tuple(data.spec.classes[c] for c in order)),
         tasks=tuple(tasks),
         tests=tuple(tests),
-        truth=torch.from_numpy(truth),
+        truth=truth,
         observed=y,
         index=torch.from_numpy(data.index),
         fingerprint=_fingerprint(data, y),
@@ -184,19 +194,27 @@ def _held_out(y: Tensor, fraction: float, rng: np.random.Generator) -> Tensor:
     return is_chosen
 
 
+def _names(task: Task, spec: Spec, order: Sequence[int]) -> str:
+    return ", ".join(spec.classes[order[c]] for c in task.classes)
+
+
 def _check_task(task: Task, spec: Spec, order: Sequence[int]) -> None:
     if len(task) < 2:
-        names = ", ".join(spec.classes[order[c]] for c in task.classes)
         raise RemnantError(
-            f"task {task.number + 1} ({names}): expected at least 2 training samples, got {len(task)}. "
-            "Use more samples per class, another class order, or larger tasks."
+            f"task {task.number + 1} ({_names(task, spec, order)}): expected at least 2 training samples, "
+            f"got {len(task)}. Use more samples per class, another class order, or larger tasks."
         )
 
 
-def _check_test_split(test: TestSplit, number: int, validation: float) -> None:
+def _check_test_split(
+    test: TestSplit, task: Task, spec: Spec, order: Sequence[int], validation: float
+) -> None:
     if not len(test.id):
-        advice = "Hold out a larger fraction." if validation else "Use another class order or larger tasks."
-        raise RemnantError(f"task {number + 1}: expected at least 1 test sample, got none. {advice}")
+        advice = "Hold out a larger fraction." if validation else "Add some, or use larger tasks."
+        raise RemnantError(
+            f"task {task.number + 1} ({_names(task, spec, order)}): expected at least 1 test sample, got "
+            f"none. {advice}"
+        )
 
 
 def _fingerprint(data: Dataset, observed: Tensor, chunk: int = 128) -> str:
@@ -204,6 +222,6 @@ def _fingerprint(data: Dataset, observed: Tensor, chunk: int = 128) -> str:
     for source in (data.train, data.test):
         for index in torch.arange(len(source)).split(chunk):
             digest.update(source.take(index).numpy().tobytes())
-    for labels in (observed.numpy(), data.y, data.test_y, data.index):
-        digest.update(labels.tobytes())
+    for labels in (observed.numpy(), data.truth, data.test_y, data.index):
+        digest.update(b"" if labels is None else labels.tobytes())
     return digest.hexdigest()

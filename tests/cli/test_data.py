@@ -60,6 +60,18 @@ def test_the_transition_matrix_of_a_noise_is_printed_and_drawn(invoke: Invoke, t
     assert done.out.startswith(again.out.rstrip("\n"))
 
 
+def test_a_dataset_without_true_labels_has_no_transition_matrix(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("""
+import remnant
+x = [[[[c]]] for c in (0, 9, 0, 9)]
+spec = remnant.Spec("mine", (1, 1, 1), ("a", "b"), remnant.ImageTransform((0.5,), (0.3,), 0, flip=False))
+MINE = remnant.arrays(spec, x, [0, 1, 0, 1], x, [0, 1, 0, 1])
+""")
+    done = invoke("data", "noise", "mine.py:MINE", "--noise", "none")
+    assert done.code == 2
+    assert "mine.py:MINE: expected known true labels, found none" in done.err
+
+
 def test_settings_of_the_noise_and_the_subset_can_be_changed(invoke: Invoke, tmp_path: Path) -> None:
     np.savez(tmp_path / "labels.npz", a=np.zeros(1438, dtype=np.int64), b=np.ones(1438, dtype=np.int64))
     shown = [

@@ -22,7 +22,7 @@ from remnant.experiment.run import execute
 from remnant.experiment.runner import Options
 from remnant.methods.epoch_schedule import Alternate
 from remnant.methods.registry import AER_ABS, METHODS
-from remnant.noise import Symmetric
+from remnant.noise import NOISES, Symmetric
 
 
 def write(folder: Path, **texts: str) -> Path:
@@ -109,6 +109,26 @@ def test_without_a_recipe_a_run_is_named_after_its_dataset() -> None:
     assert recipe.to_config(None, skeletons).name == "nw-ucla"
     assert recipe.to_config(None, skeletons | {"name": "mine"}).name == "mine"
     assert recipe.to_config("digits", skeletons).name == "digits"
+
+
+def test_a_dataset_without_a_recipe_has_default_settings_and_no_noise() -> None:
+    settings = {"data": tiny_data(), "tasks": 3}
+    config = recipe.to_config(None, settings)
+    assert config == resolve(settings | {"name": "tiny"})
+    assert config.noise == NOISES["none"]
+    assert recipe.to_config(None, {}) == resolve(recipe.read("digits"))  # without a dataset: digits
+    assert recipe.to_config(None, {}).noise == Symmetric(0.4)
+
+
+def test_the_defaults_of_a_run_without_a_recipe_are_listed() -> None:
+    settings = {"data": tiny_data(), "split": [2, 4], "lr": 0.3, "net.width": 8}
+    (line,) = recipe.without_recipe(recipe.to_config(None, settings), None, settings)
+    expected = "noise=none method=aer-abs buffer_size=100 epochs=20 batch=32"
+    assert line == f"no recipe, defaults are used: {expected}"
+    (line,) = recipe.without_recipe(recipe.to_config(None, {"data": "digits"}), None, {"data": "digits"})
+    assert line.endswith("epochs=20 batch=32 lr=0.1; recipes for digits: digits")
+    for name, settings in (("digits", {"data": "digits"}), (None, {"epochs": 2})):
+        assert recipe.without_recipe(recipe.to_config(name, settings), name, settings) == []
     assert recipe.to_config(None, {}).name == "digits"
     data = tiny_data()
     data = dataclasses.replace(data, spec=dataclasses.replace(data.spec, name="my data/1"))
@@ -318,8 +338,7 @@ def random_data(config: Config) -> Dataset:
     y = np.repeat(firsts, 3)
     dtype = np.dtype(str(spec.dtype).removeprefix("torch."))
     x = (rng.random((len(y), *spec.shape), np.float32) * (255 if spec.are_images else 1)).astype(dtype)
-    data = arrays(spec, x, y, x[::3], y[::3])
-    return dataclasses.replace(data, given=data.y) if spec.has_noisy_labels else data
+    return arrays(spec, x, y, x[::3], y[::3], truth=y)
 
 
 # One step on the long skeleton sequences of NTU takes seconds; nw-ucla has the same network.

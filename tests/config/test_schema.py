@@ -18,7 +18,7 @@ from remnant.methods.protocol import Setup, Training
 from remnant.methods.registry import AER_ABS, METHODS
 from remnant.methods.replay import Replay
 from remnant.methods.spr import Spr
-from remnant.noise import Symmetric
+from remnant.noise import Clean
 from remnant.transforms.image import ImageTransform
 
 
@@ -30,10 +30,10 @@ def noise(dataset: Any, rng: Any) -> Any:  # noqa: ANN401
     return dataset.y
 
 
-def test_the_default_is_the_method_of_the_paper_on_digits() -> None:
+def test_the_default_is_the_method_of_the_paper_on_digits_without_noise() -> None:
     config = resolve({})
     assert config.to_method() == AER_ABS
-    assert config.noise == Symmetric(0.4)
+    assert config.noise == Clean()
     assert (config.data, config.buffer_size, config.class_counts()) == ("digits", 100, [2, 2, 2, 2, 2])
 
 
@@ -120,7 +120,7 @@ def test_the_written_config_leaves_out_settings_that_the_method_does_not_read() 
 
 def test_the_run_id_names_the_run_and_depends_on_config_and_data() -> None:
     config = resolve({})
-    assert config.run_id("data").startswith("digits-aer-abs-symmetric-0.4-s0-")
+    assert config.run_id("data").startswith("digits-aer-abs-none-s0-")
     others = [
         resolve({"lr": 0.2}).run_id("data"),
         config.run_id("other"),

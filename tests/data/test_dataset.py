@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from remnant.data.dataset import InMemory, MemoryMapped, Spec, arrays, subset
+from remnant.data.dataset import UNKNOWN, InMemory, MemoryMapped, Spec, arrays, subset
 from remnant.errors import RemnantError
 from remnant.transforms.image import ImageTransform
 
@@ -23,7 +23,13 @@ X, Y = np.zeros((4, 1, 2, 2), np.uint8), np.array([0, 1, 0, 1])
     [
         ({"shape": [1, 2, 2]}, r"shape: expected a tuple of sizes, got \[1, 2, 2\]"),
         ({"shape": (1, 0, 2)}, "shape: expected a tuple of sizes"),
-        ({"classes": ("a",)}, "classes: expected a tuple of at least two names"),
+        ({"classes": ("a",)}, "classes: expected a tuple of at least two different names"),
+        ({"classes": 4}, "classes: expected a tuple of at least two different names, got 4"),
+        ({"classes": ["a", "b"]}, "classes: expected a tuple"),
+        ({"classes": (1, 2)}, "classes: expected a tuple of at least two different names"),
+        ({"classes": ("a", "a")}, "classes: expected a tuple of at least two different names"),
+        ({"name": 3}, "name: expected a string, got 3"),
+        ({"superclass": 2}, "superclass: expected a tuple of numbers, got 2"),
         ({"superclass": (0,)}, "superclass: expected none, or one for each of 2 classes, got 1"),
         ({"confused_with": {0: 7}}, r"confused_with: expected classes from 0 to 1, got \[0, 7\]"),
     ],
@@ -67,15 +73,57 @@ def test_a_subset_has_random_samples_of_each_class_in_their_order() -> None:
     assert len(subset(data, 5, np.random.default_rng(0)).y) == 6
 
 
-def test_a_subset_of_noisy_data_goes_by_the_given_label() -> None:
-    given = np.array([1, 1, 1, 0])
-    data = replace(arrays(SPEC, X, Y, X, Y), given=given)
-    assert np.array_equal(data.provided_labels, given)
-    found = subset(data, 1, np.random.default_rng(0))
-    assert found.given is not None
-    assert sorted(found.given) == [0, 1]
-    assert np.array_equal(found.given, given[found.index])
-    assert np.array_equal(found.y, Y[found.index])
+def test_a_subset_of_noisy_data_goes_by_the_provided_label() -> None:
+    noisy = np.array([1, 1, 1, 0])
+    found = subset(arrays(SPEC, X, noisy, X, Y, truth=Y), 1, np.random.default_rng(0))
+    assert sorted(found.y) == [0, 1]
+    assert np.array_equal(found.y, noisy[found.index])
+    assert found.truth is not None
+    assert np.array_equal(found.truth, Y[found.index])
+    assert subset(arrays(SPEC, X, noisy, X, Y), 1, np.random.default_rng(0)).truth is None
+
+
+def test_labels_are_clean_if_they_are_known_to_be_the_true_labels() -> None:
+    assert arrays(SPEC, X, Y, X, Y, truth=Y).is_clean
+    assert not arrays(SPEC, X, Y, X, Y).is_clean
+    assert not arrays(SPEC, X, Y, X, Y, truth=1 - Y).is_clean
+    assert not arrays(SPEC, X, Y, X, Y, truth=[0, 1, UNKNOWN, 1]).is_clean
+
+
+def test_lists_and_tensors_are_arrays() -> None:
+    plain = arrays(SPEC, X + 7, Y, X, Y, truth=Y)
+    for convert in (np.ndarray.tolist, torch.from_numpy, list):
+        found = arrays(SPEC, *(convert(a) for a in (X + 7, Y, X, Y)), truth=convert(Y))
+        for ours, theirs in ((found.train, plain.train), (found.test, plain.test)):
+            assert torch.equal(ours.take(torch.arange(4)), theirs.take(torch.arange(4)))
+        assert np.array_equal(found.y, Y)
+        assert found.is_clean
+    floats = arrays(replace(SPEC, dtype=torch.float32), (X / 3).tolist(), Y.tolist(), X.tolist(), Y.tolist())
+    assert floats.train.take(torch.arange(4)).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        ((X + 0.5).tolist(), Y, "training inputs .* of uint8, got .* of float64"),
+        ((X.astype(int) - 1).tolist(), Y, "training inputs .* of uint8, got .* of int64"),
+        ([[1], [1, 2]], Y, "an array of training inputs"),
+        (3, Y, r"training inputs \(N, 1, 2, 2\) of uint8, got \(\)"),
+        (X, 3, r"4 training labels, got \(\)"),
+        (X, ["a", "b", "a", "b"], "integer training labels, got <U1"),
+        (X, None, r"4 training labels, got \(\)"),
+    ],
+)
+def test_values_that_are_no_arrays_are_an_error(x: Any, y: Any, words: str) -> None:  # noqa: ANN401
+    with pytest.raises(RemnantError, match=f"tiny: expected {words}.*Fix the loader"):
+        arrays(SPEC, x, y, X, Y)
+
+
+def test_true_labels_are_checked() -> None:
+    with pytest.raises(RemnantError, match=r"4 true training labels, got \(3,\)"):
+        arrays(SPEC, X, Y, X, Y, truth=Y[:3])
+    with pytest.raises(RemnantError, match="true training labels from -1 to 1, got 0 to 2"):
+        arrays(SPEC, X, Y, X, Y, truth=2 * Y)
 
 
 def test_sources_in_memory_and_on_disk_return_the_same_inputs() -> None:

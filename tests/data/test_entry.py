@@ -47,7 +47,7 @@ SPEC = Spec(
 def load(folder):
     y = np.arange(80) % 4
     x = np.broadcast_to(60 * y[:, None, None, None], (80, 1, 6, 6)).astype(np.uint8)
-    return arrays(SPEC, x[:60], y[:60], x[60:], y[60:])
+    return arrays(SPEC, x[:60], y[:60], x[60:], y[60:], truth=y[:60])
 
 
 BEARS = Entry(spec=SPEC, about="four species of bears", loader=load)

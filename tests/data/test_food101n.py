@@ -13,7 +13,7 @@ from remnant.data.dataset import UNKNOWN, Dataset, MemoryMapped
 from remnant.data.food101n import CLASSES
 from remnant.data.images import read_image
 from remnant.errors import RemnantError
-from remnant.noise import Clean, Given, Symmetric
+from remnant.noise import Given, Symmetric, check_clean
 from remnant.stream import Stream, make_stream
 
 SPLIT = [20, 20, 20, 20, 21]
@@ -46,7 +46,7 @@ def test_there_are_101_classes() -> None:
 def test_photos_are_in_the_order_of_the_list(home: Path) -> None:
     is_clean = food_files.write_food(home)
     data = load("food101n", home.parent)
-    assert [CLASSES[c] for c in data.provided_labels] == [key.split("/")[0] for key in is_clean]
+    assert [CLASSES[c] for c in data.y] == [key.split("/")[0] for key in is_clean]
     assert (data.published, data.index.tolist()) == (21, list(range(21)))
     x = data.train.take(torch.tensor([4, 0]))
     assert x.shape == (2, 3, 224, 224)
@@ -55,9 +55,9 @@ def test_photos_are_in_the_order_of_the_list(home: Path) -> None:
 
 def test_the_true_label_is_the_given_label_or_unknown(home: Path) -> None:
     data = load("food101n", home.parent)
-    assert data.given is not None
-    assert (data.y == data.given).tolist() == [True, True, False] * 7
-    assert set(data.y[2::3]) == {UNKNOWN}
+    assert data.truth is not None
+    assert (data.truth == data.y).tolist() == [True, True, False] * 7
+    assert set(data.truth[2::3]) == {UNKNOWN}
 
 
 @pytest.mark.parametrize(("name", "count"), [("food101n", 14), ("food101n-val", 21)])
@@ -130,10 +130,10 @@ def test_a_list_of_another_format_is_an_error(home: Path, file: str, lines: list
 
 def test_a_subset_goes_by_the_given_label_and_stays_on_disk(home: Path) -> None:
     data = subset(load("food101n", home.parent), 2, rng())
-    assert np.bincount(data.provided_labels, minlength=101).max() == 2
+    assert np.bincount(data.y, minlength=101).max() == 2
     assert len(data.y) == 14
     assert isinstance(data.train, MemoryMapped)
-    assert np.array_equal(data.y == data.provided_labels, data.index % 3 < 2)
+    assert np.array_equal(data.truth == data.y, data.index % 3 < 2)
     assert len(subset(load("food101n", home.parent), 3, rng()).y) == 21  # including mislabelled samples
 
 
@@ -154,16 +154,16 @@ def test_the_stream_has_the_verified_labels(home: Path) -> None:
 def test_unknown_labels_stay_unknown_in_any_class_order(home: Path) -> None:
     data = load("food101n", home.parent)
     sizes = [101 - 60, 20, 20, 20]
-    stream = make_stream(data, data.provided_labels, range(100, -1, -1), sizes, 0.0, rng())
+    stream = make_stream(data, data.y, range(100, -1, -1), sizes, 0.0, rng())
     assert (stream.truth[2::3] == UNKNOWN).all()
     assert stream.truth[0] == stream.observed[0] == 100
 
 
-@pytest.mark.parametrize("noise", [Clean(), Symmetric(0.5)])
-def test_noise_based_on_unknown_true_labels_is_an_error(home: Path, noise: Clean | Symmetric) -> None:
+def test_no_noise_is_added_to_noisy_labels(home: Path) -> None:
     data = load("food101n", home.parent)
-    with pytest.raises(RemnantError, match="samples without one, because their true class is unknown"):
-        make_stream(data, noise(data, rng()), range(101), SPLIT, 0.0, rng())
+    with pytest.raises(RemnantError, match="true labels of food101n differ from its labels"):
+        check_clean(Symmetric(0.5), data)
+    check_clean(Given(), data)
 
 
 def run(*words: str) -> tuple[int, str]:
@@ -225,7 +225,7 @@ def test_given_noise_is_shown_by_given_label(home: Path, tmp_path: Path) -> None
     [
         ("food101n", "symmetric:0.4", "food101n has noisy labels whose true classes are unknown"),
         ("food101n-val", "none", "Use the noise `given`"),
-        ("digits", "given", "needs a dataset with noisy labels, but digits has clean labels. Use none"),
+        ("digits", "given", "published with noisy labels, and digits is not one. Use none"),
     ],
 )
 def test_noise_that_does_not_fit_the_dataset_is_an_error(data: str, noise: str, expected: str) -> None:

@@ -13,7 +13,6 @@ from remnant.experiment.build import (
     build_dataset,
     build_learner,
     build_stream,
-    known_noise_rate,
     net_builder,
     skipped_files,
 )
@@ -27,14 +26,14 @@ def test_the_known_noise_rate_is_that_of_the_training_samples() -> None:
         trained_on = [i for task in stream.tasks for i in task.id.tolist()]
         noisy = [i for i in range(len(stream.truth)) if stream.truth[i] != stream.observed[i]]
         expected = len(set(trained_on) & set(noisy)) / len(trained_on)
-        assert known_noise_rate(stream) == pytest.approx(expected)
+        assert stream.noise_rate == pytest.approx(expected)
         # Held-out samples have another noise rate, which the method must not know.
         overall = len(noisy) / len(stream.truth)
-        assert (known_noise_rate(stream) == pytest.approx(overall)) == (not validation)
+        assert (stream.noise_rate == pytest.approx(overall)) == (not validation)
         learner = build_learner(config, stream)
         assert isinstance(learner, ReplayLearner)
         assert learner.consolidation is not None
-        assert learner.consolidation.context.noise_rate == known_noise_rate(stream)
+        assert learner.consolidation.context.noise_rate == stream.noise_rate
 
 
 def test_the_subset_is_the_same_for_all_seeds_and_the_noise_is_not() -> None:

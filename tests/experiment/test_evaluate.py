@@ -78,6 +78,11 @@ def test_a_buffer_is_compared_with_the_true_labels() -> None:
     assert report["purity"] == 75
     assert report["purity_per_task"] == {"0": 100, "1": 0}
     assert report["duplicates"] == 0
+    assert report["purity_distinct"] == 75
+    assert sum(report["class_counts"].values()) == 8
+    for name, purity in report["purity_per_class"].items():
+        scale = report["class_counts"][name] * 6 / 8
+        assert report["purity_per_class_scaled"][name] == pytest.approx(scale * purity)
 
 
 def test_an_empty_buffer_has_no_purity() -> None:
@@ -106,24 +111,71 @@ def test_a_division_is_compared_with_the_true_labels() -> None:
     report, fallback = evaluate.division_report(division, buffer, stream)
     assert report == {
         "trusted": 5,
+        "label_correction": None,  # the division has no new labels
         "precision": pytest.approx(80),
         "recall": pytest.approx(100 * 4 / 6),
+        "f1": pytest.approx(200 * 4 / 11),
         "noisy_precision": pytest.approx(50),
         "noisy_recall": pytest.approx(100 * 2 / 3),
+        "noisy_f1": pytest.approx(200 * 2 / 7),
     }
     assert fallback == {"fallback": "losses too equal"}
+
+
+def test_label_correction_is_over_the_noisy_samples_with_a_new_label() -> None:
+    stream = tiny_stream(noise=0.5)
+    noisy = torch.nonzero(stream.truth != stream.observed).flatten()[:4]
+    buffer, truth = stored(stream, noisy.tolist(), [0] * 4), stream.truth[noisy]
+    # The first label is trusted. Of the others, two are predicted as their true class.
+    clean, predicted = torch.tensor([[0.9, 0.1, 0.1, 0.1]]), truth.clone()
+    predicted[3] = stream.observed[noisy[3]]
+    (untrusted,) = evaluate.division_report(Division(clean, ("",), None, predicted), buffer, stream)
+    assert untrusted["label_correction"] == pytest.approx(200 / 3)
+    relabel = torch.tensor([False, False, True, True])  # the second one is used without a label
+    (relabelled,) = evaluate.division_report(Division(clean, ("",), relabel, predicted), buffer, stream)
+    assert relabelled["label_correction"] == 50
 
 
 def test_separation_is_perfect_for_a_learner_that_predicts_the_true_labels() -> None:
     stream = tiny_stream(noise=0.5)
     buffer = stored(stream, list(range(20)), [0] * 20)
-    assert evaluate.separation(Oracle(), buffer, stream, task=1) == 1
+    found = evaluate.separation(Oracle(), buffer, stream, task=1)
+    # One-hot logits: the loss is log(e + 5) - 1 if the prediction is the label, and log(e + 5) if not.
+    low, high = math.log(math.e + 5) - 1, math.log(math.e + 5)
+    assert found == {"separation": 1, "loss_clean": pytest.approx(low), "loss_noisy": pytest.approx(high)}
 
 
 def test_separation_is_over_the_samples_of_past_tasks_only() -> None:
     stream = tiny_stream(noise=0.5)
     buffer = stored(stream, list(range(20)), [1] * 20)
-    assert evaluate.separation(Oracle(), buffer, stream, task=1) is None
+    assert set(evaluate.separation(Oracle(), buffer, stream, task=1).values()) == {None}
+
+
+def test_a_learner_that_predicts_the_true_labels_memorises_nothing() -> None:
+    stream = tiny_stream(noise=0.5)
+    low, high = math.log(math.e + 5) - 1, math.log(math.e + 5)
+    assert evaluate.memorisation(Oracle(), stream.tasks[1], stream) == {
+        "loss_clean": pytest.approx(low),
+        "loss_noisy": pytest.approx(high),
+        "memorised": 0,
+        "recovered": 100,
+    }
+    clean = evaluate.memorisation(Oracle(), tiny_stream(noise=0.0).tasks[1], tiny_stream(noise=0.0))
+    assert clean["memorised"] is clean["recovered"] is clean["loss_noisy"] is None
+
+
+def test_memorisation_is_measured_on_evenly_spaced_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, taken = tiny_stream(noise=0.5), list[list[int]]()
+
+    class Recorder(Oracle):
+        def predict(self, x: Tensor) -> Tensor:
+            taken.append(x.flatten(1).sum(1).tolist())
+            return super().predict(x)
+
+    monkeypatch.setattr(evaluate, "MEASURED", 4)
+    task = replace(stream.tasks[0], id=stream.tasks[0].id[:10], y=stream.tasks[0].y[:10])
+    evaluate.memorisation(Recorder(), task, stream)
+    assert taken == [task.take(torch.tensor([0, 2, 5, 7])).x.flatten(1).sum(1).tolist()]
 
 
 def test_a_class_without_test_samples_has_no_accuracy() -> None:

@@ -41,9 +41,17 @@ def test_result_json_has_the_documented_content(run_in: RunIn) -> None:
     assert found["buffer_samples"] == {"peak": 20, "budget": 20}
     assert found["buffers"]["buffer"]["size"] == 20
     assert len(found["separation"]) == 5 * 4
-    assert found["separation"][0] == {"task": 0, "epoch": 0, "phase": "forget", "auroc": None}
+    first = {"task": 0, "epoch": 0, "phase": "forget"}
+    assert found["separation"][0] == {**first, "auroc": None, "loss_clean": None, "loss_noisy": None}
+    assert found["separation"][-1]["loss_clean"] > 0
+    assert len(found["memorisation"]) == 5 * 4
+    assert found["memorisation"][0].items() > first.items()
+    assert {"loss_clean", "loss_noisy", "memorised", "recovered"} < found["memorisation"][0].keys()
     assert found["choices"]["schedule"] == {"name": "alternate", "period": 2}
     assert found["versions"]["torch"] == torch.__version__
+    assert len(found["accuracy_untrained"]) == 5
+    gains = [a - b for a, b in zip(found["accuracy_next"], found["accuracy_untrained"][1:], strict=True)]
+    assert found["fwt"] == pytest.approx(sum(gains) / 4)
     for key in ("ff", "aia", "bwt", *COST, "git", "skipped"):
         assert key in found
 
@@ -69,7 +77,8 @@ def test_epochs_without_a_division_are_counted_by_reason(run_in: RunIn) -> None:
 
 
 def test_consolidation_is_summarised_over_all_divisions() -> None:
-    clean = {"trusted": 4, "precision": 50.0, "recall": None, "noisy_precision": 10.0, "noisy_recall": 20.0}
+    clean = {"trusted": 4, "precision": 50.0, "recall": None, "f1": 40.0}
+    clean |= {"noisy_precision": 10.0, "noisy_recall": 20.0, "noisy_f1": None, "label_correction": None}
     records: list[dict[str, Any]] = [
         {"division": None},
         {"division": [clean, {"fallback": "too few"}]},
@@ -82,8 +91,11 @@ def test_consolidation_is_summarised_over_all_divisions() -> None:
         "trusted": 4,
         "precision": 75,
         "recall": None,
+        "f1": 40,
         "noisy_precision": 10,
         "noisy_recall": 20,
+        "noisy_f1": None,
+        "label_correction": None,
     }
     assert consolidation([]) is None
 

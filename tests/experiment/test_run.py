@@ -3,6 +3,7 @@ import resource
 import signal
 import threading
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from conftest import TINY, tiny_config, tiny_data
 from filelock import FileLock
 from run_helpers import RunIn, StopAt, assert_identical, in_child, kill_self, result, without_cost
+from safetensors.torch import load_file
 
 import remnant
 from remnant.config import recipe, resolve
@@ -262,3 +264,61 @@ def test_too_little_memory_is_an_error(tmp_path: Path) -> None:
 
     assert in_child(work) == signal.SIGKILL
     assert not list(tmp_path.rglob("*.part"))
+
+
+# --- datasets whose true labels are unknown ----------------------------------------------------------
+
+SETTINGS = {"tasks": 3, "epochs": 2, "buffer_size": 8, "batch": 8, "net": "small:4"}
+NOISY = tiny_data().y[::-1].copy()
+
+
+def test_training_does_not_depend_on_the_true_labels_and_their_metrics_are_null(tmp_path: Path) -> None:
+    unknown, known = (replace(tiny_data(), y=NOISY, truth=truth) for truth in (None, tiny_data().truth))
+    folders = [remnant.run(data=data, out=tmp_path, **SETTINGS) for data in (unknown, known)]
+    without, with_truth = (result(folder) for folder in folders)
+    for key in ("accuracy", "fwt", "noise"):
+        assert without[key] == with_truth[key]
+    a, b = (load_file(folder / "buffer.safetensors") for folder in folders)
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    measured = with_truth["buffer"]
+    needs_truth = {k for k in measured if k == "noisy" or k.startswith("purity")}
+    assert {k for k, v in without["buffer"].items() if v is None} == needs_truth
+    assert measured["class_counts"] == without["buffer"]["class_counts"]
+    assert measured["purity"] is not None
+    assert with_truth["noise_rate"] == 100 * (tiny_data().y != NOISY).mean()
+    assert without["noise_rate"] is None
+    assert without["memorisation"] == []
+    assert {e[name] for e in without["separation"] for name in ("auroc", "loss_clean", "loss_noisy")} == {
+        None
+    }
+
+
+def test_divisions_of_unknown_labels_are_not_compared_with_anything(tmp_path: Path) -> None:
+    data, mixmatch = replace(tiny_data(), y=NOISY, truth=None), {"name": "mixmatch", "epochs": 2}
+    found = result(remnant.run(data=data, out=tmp_path, consolidation=mixmatch, **SETTINGS))["consolidation"]
+    assert found["divisions"] == 6
+    assert found["precision"] is found["noisy_f1"] is found["label_correction"] is None
+
+
+def test_noise_is_not_added_to_labels_that_are_not_known_to_be_clean(tmp_path: Path) -> None:
+    for truth, words in ((None, "of tiny are unknown"), (NOISY, "of tiny differ from its labels")):
+        data = replace(tiny_data(), truth=truth)
+        with pytest.raises(RemnantError, match=rf"{words}.*noise=none.*truth=y"):
+            remnant.run(data=data, noise="symmetric:0.4", out=tmp_path, **SETTINGS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_co_teaching_needs_a_forget_rate_if_the_noise_rate_is_unknown(tmp_path: Path) -> None:
+    data, settings = replace(tiny_data(), truth=None), SETTINGS | {"consolidation.epochs": 2}
+    with pytest.raises(RemnantError, match=r"consolidation\.forget_rate: .*of tiny is unknown.*=0\.2"):
+        remnant.run(data=data, method="er+coteaching", out=tmp_path, **settings)
+    assert not list(tmp_path.iterdir())
+    settings["consolidation.forget_rate"] = 0.25
+    found = result(remnant.run(data=data, method="er+coteaching", out=tmp_path, **settings))
+    assert found["method"] == "er+coteaching"
+
+
+def test_a_run_without_a_recipe_prints_its_defaults(tmp_path: Path) -> None:
+    logger = Notes()
+    remnant.run(data=tiny_data(), out=tmp_path, loggers=[logger], **SETTINGS)
+    assert logger.notes[0] == "no recipe, defaults are used: noise=none method=aer-abs lr=0.1"

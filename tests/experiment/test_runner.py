@@ -18,7 +18,7 @@ from remnant.config import resolve
 from remnant.data import Dataset, data_dir, load
 from remnant.data.dataset import InMemory
 from remnant.errors import Interrupted, RemnantError
-from remnant.experiment import build, checkpoint
+from remnant.experiment import build, checkpoint, evaluate
 from remnant.experiment.loggers import Logger, RunStart
 from remnant.experiment.loggers.console import Quiet, Speed
 from remnant.experiment.run import execute
@@ -205,6 +205,36 @@ def test_joint_training_is_evaluated_once_on_every_task(run_in: RunIn) -> None:
     assert None not in found["accuracy"][0]
     assert found["ff"] == 0
     assert found["buffer"] is None
+    assert found["fwt"] is None
+    assert found["accuracy_next"] == found["accuracy_untrained"] == []
+    assert found["memorisation"][-1]["memorised"] is not None
+
+
+def test_the_untrained_network_is_evaluated_once_and_the_next_task_before_it_is_learned(
+    run_in: RunIn, tmp_path: Path
+) -> None:
+    config = tiny_config()
+    whole = result(run_in(config, "whole"))
+    stream = build.build_stream(config, None)
+    untrained = evaluate.accuracy(build.build_learner(config, stream), stream.tests)
+    assert whole["accuracy_untrained"] == untrained.class_incremental
+    with pytest.raises(Interrupted):
+        execute(config, Options(out=tmp_path / "cut"), [StopAt(40)])
+    resumed = result(execute(config, Options(out=tmp_path / "cut"), [StopAt(0)]))
+    assert resumed["accuracy_untrained"] == whole["accuracy_untrained"]
+    # Class-incremental: classes that have not arrived yet are hardly ever predicted.
+    assert max(whole["accuracy_next"]) < 20
+    assert whole["fwt"] == resumed["fwt"]
+
+
+def test_forgetting_epochs_are_measured_before_the_rollback(run_in: RunIn) -> None:
+    lines = records(run_in(tiny_config(lr=0.3)), "epoch")
+    # Rolled back after the first epoch: measured any later, the second epoch would start from its losses.
+    assert lines[0]["phase"] == "forget"
+    assert lines[0]["stream"]["loss_clean"] != lines[1]["stream"]["loss_clean"]
+    later = [line for line in lines if line["task"] == 4]
+    assert all(line["loss_noisy"] is None or line["loss_noisy"] > 0 for line in later)
+    assert all(line["loss_clean"] > 0 for line in later)
 
 
 def test_validation_does_not_use_the_test_split(run_in: RunIn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,6 +276,7 @@ def test_each_consolidation_epoch_records_how_well_it_divided_the_buffer(run_in:
     for line in lines:
         (division,) = line["division"]
         assert division.keys() >= {"trusted", "precision", "recall", "noisy_precision", "noisy_recall"}
+        assert division["label_correction"] is None or 0 <= division["label_correction"] <= 100
         assert 0 < division["trusted"] <= 20
         assert line["loss"] > 0
     found = result(folder)["consolidation"]
@@ -269,6 +300,7 @@ def test_epochs_that_only_write_record_no_loss_and_no_separation(run_in: RunIn) 
     for line in lines:
         assert line["phase"] == "write"
         assert line["loss"] is None
+        assert line["stream"] is None
         assert line["separation"] is None  # nothing was trained, although samples of past tasks are stored
 
 

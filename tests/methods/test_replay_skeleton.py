@@ -49,7 +49,7 @@ def action_dataset(per_class: int = 6) -> Dataset:
     for i, label in enumerate(y):
         joints, axis = list(ACTIONS.values())[label]
         x[i, axis][:, list(joints), 0] += np.sin(frames)[:, None]
-    return arrays(SPEC, x.astype(np.float16), y, x[::2].astype(np.float16), y[::2])
+    return arrays(SPEC, x.astype(np.float16), y, x[::2].astype(np.float16), y[::2], truth=y)
 
 
 def action_stream() -> Stream:

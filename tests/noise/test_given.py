@@ -12,12 +12,12 @@ from remnant.noise import Given
 def test_the_observed_labels_are_a_copy_of_the_published_ones() -> None:
     clean = tiny_data()
     published = (clean.y + 1) % 6
-    data = replace(clean, spec=replace(clean.spec, has_noisy_labels=True), given=published)
+    data = replace(clean, spec=replace(clean.spec, has_noisy_labels=True), y=published)
     observed = Given()(data, rng())
     assert np.array_equal(observed, published)
-    assert observed is not data.given
+    assert observed is not data.y
 
 
-def test_a_dataset_with_clean_labels_raises() -> None:
-    with pytest.raises(RemnantError, match="needs a dataset with noisy labels, but tiny has clean labels"):
+def test_a_dataset_that_is_not_published_with_noisy_labels_raises() -> None:
+    with pytest.raises(RemnantError, match="published with noisy labels, and tiny is not one"):
         Given()(tiny_data(), rng())

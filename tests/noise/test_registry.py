@@ -38,7 +38,7 @@ def data(tmp_path: Path) -> Dataset:
     np.save(tmp_path / "labels.npy", shifted)
     np.save(tmp_path / "matrix.npy", np.eye(100) * 0.6 + np.roll(np.eye(100), 3, axis=1) * 0.4)
     torch.save({"clean_label": y, "noisy_label": shifted}, tmp_path / "CIFAR-100_human.pt")
-    return replace(arrays(spec, x, y, x[:200], y[:200]), folder=tmp_path)
+    return replace(arrays(spec, x, y, x[:200], y[:200], truth=y), folder=tmp_path)
 
 
 def make_noise(name: str, folder: Path) -> Noise:
@@ -133,5 +133,5 @@ def test_a_dataset_with_noisy_labels_allows_only_the_noise_given(data: Dataset) 
             with pytest.raises(RemnantError, match=r"cifar100 has noisy labels.* Use the noise `given`"):
                 check_fits(noise, noisy)
     check_fits(NOISES["given"], noisy)
-    with pytest.raises(RemnantError, match="but cifar100 has clean labels"):
+    with pytest.raises(RemnantError, match="published with noisy labels, and cifar100 is not one"):
         check_fits(NOISES["given"], data.spec)

@@ -70,6 +70,16 @@ def test_figures_are_rounded_and_unknown_ones_are_left_out() -> None:
     assert not {"buffer purity", "noisy labels stored", "buffer balance"} & without
 
 
+def test_metrics_that_need_true_labels_are_unknown_without_them() -> None:
+    buffer = RESULT["buffer"] | {"purity": None, "noisy": None}
+    rows = figures(RESULT | {"buffer": buffer})
+    assert ("buffer purity", "unknown", "stored labels that are clean") in rows
+    assert ("noisy labels stored", "unknown", "of 20 samples") in rows
+    two = {"clean": {"size": 3, "purity": None, "mean_purity": None}}
+    two["noisy"] = {"size": 0, "purity": None, "mean_purity": None}
+    assert [value for _, value, _ in others(two)] == ["unknown", "-"]
+
+
 def test_skipped_files_are_counted() -> None:
     rows = figures(RESULT | {"skipped": {"a.jpg": "truncated", "b.jpg": "truncated"}})
     assert ("skipped files", "2", "could not be read; listed in result.json") in rows
@@ -115,11 +125,13 @@ def test_the_figures_of_the_paper_are_shown_with_the_differences() -> None:
 
 def test_only_commands_that_work_are_suggested() -> None:
     folder, table = Path("my runs"), tiny_config(method="er", epochs=1).table()
-    text = next_steps(folder, table, "symmetric:0.6", Path("my data"))
+    text = next_steps(folder, table, {"noise": "symmetric:0.6"}, Path("my data"))
     assert "run 'my runs' --data-dir 'my data' --method er-ace " in text  # aer-abs needs two epochs
     assert "--noise symmetric:0.2 " in text
-    assert "--noise" not in next_steps(folder, table, "given", None)
-    default = next_steps(folder, resolve(recipe.read("digits")).table(), "symmetric:0.4", None)
+    assert "--noise" in next_steps(folder, table, {"noise": "none", "noise_rate": 0.0}, None)
+    for labels in ({"noise": "given"}, {"noise": "none", "noise_rate": None}):  # not known to be clean
+        assert "--noise" not in next_steps(folder, table, labels, None)
+    default = next_steps(folder, resolve(recipe.read("digits")).table(), {"noise": "symmetric:0.4"}, None)
     assert "run --method er " in default  # the folder is not needed
 
 

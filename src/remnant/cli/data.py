@@ -8,6 +8,9 @@ import typer
 from remnant.errors import RemnantError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from remnant.data import Dataset
 
 app = typer.Typer(
@@ -126,10 +129,15 @@ def noise(
     net = {} if entry(name).spec.are_images else {"net": "efficientgcn-b0"}  # required, but not used
     config = resolve(recipe.apply({"tasks": 1} | net, parse([], texts)[1]))
     dataset, observed = build_dataset(config, data_dir(folder))
+    if dataset.truth is None:
+        raise RemnantError(
+            f"{name}: expected known true labels, found none: there is no transition matrix. Pass them to "
+            "arrays(..., truth=...) if you have them."
+        )
     if dataset.spec.has_noisy_labels:
-        _show_given(dataset, plot)
+        _show_given(dataset, dataset.truth != dataset.y, plot)
         return
-    counts = transitions(dataset.y, observed, len(dataset.spec.classes))
+    counts = transitions(dataset.truth, observed, len(dataset.spec.classes))
     label = short(REGISTRIES["noise"], config.noise)
     title = f"{name}, noise {label}, seed {config.seed}: {headline(counts)}"
     if plot:
@@ -148,7 +156,7 @@ def _write(plot: Path, svg: str) -> None:
         ) from error
 
 
-def _show_given(dataset: "Dataset", plot: Path | None) -> None:
+def _show_given(dataset: "Dataset", is_noisy: "NDArray[np.bool_]", plot: Path | None) -> None:
     """Print the noise rates of the labels provided with a dataset."""
     from remnant.report.transition import format_noise_rate, given_table
 
@@ -157,7 +165,5 @@ def _show_given(dataset: "Dataset", plot: Path | None) -> None:
             f"{plot}: expected noise with known true labels, but those of the noisy samples of "
             f"{dataset.spec.name} are unknown. Omit --plot to print the noise rates."
         )
-    labels = dataset.provided_labels
-    is_noisy = dataset.y != labels
     title = f"{dataset.spec.name}, noise given: {format_noise_rate(int(is_noisy.sum()), len(is_noisy))}"
-    print(f"{title}\n\n{given_table(labels, is_noisy, dataset.spec.classes)}")
+    print(f"{title}\n\n{given_table(dataset.y, is_noisy, dataset.spec.classes)}")

@@ -122,11 +122,11 @@ def print_plan(
 ) -> None:
     """Print what a run would do, with an estimate of its time and memory."""
     from remnant.config.components import short
-    from remnant.config.recipe import to_config
+    from remnant.config.recipe import to_config, without_recipe
     from remnant.config.registries import REGISTRIES
     from remnant.data import data_dir as find_data_dir
     from remnant.engine.threads import compute_threads
-    from remnant.experiment.build import build_stream, known_noise_rate, skipped_files
+    from remnant.experiment.build import build_stream, skipped_files
     from remnant.experiment.estimate import estimate
     from remnant.experiment.loggers.console import duration
     from remnant.experiment.result import is_finished
@@ -134,6 +134,8 @@ def print_plan(
     from remnant.report.summary import paper
 
     config = to_config(recipe, settings)
+    for line in without_recipe(config, recipe, settings):
+        print(f"# recipe    {line}")
     with compute_threads(config.threads):
         stream = build_stream(config, find_data_dir(data_dir))
         skipped = skipped_files(stream, strict)
@@ -145,7 +147,8 @@ def print_plan(
     print(f"# data      {sum(counts):,} training samples in {len(counts)} task(s): {counts}")
     for line in skipped:
         print(f"# data      {line}")
-    print(f"# noise     {noise}: {100 * known_noise_rate(stream):.1f} % of the labels are noisy")
+    rate = "an unknown share" if stream.noise_rate is None else f"{100 * stream.noise_rate:.1f} %"
+    print(f"# noise     {noise}: {rate} of the labels are noisy")
     steps = ", ".join(f"{kind} {work.steps:,}" for kind, work in expected.plan.works.items())
     print(f"# steps     {steps}")
     print(f"# time      about {duration(expected.seconds)} on {config.threads} thread(s)")

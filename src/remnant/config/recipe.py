@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from remnant.config.components import as_table, build, describe
+from remnant.config.components import as_table, build, describe, short
 from remnant.config.registries import OF_METHOD, REGISTRIES, find_method
 from remnant.config.resolve import DEFAULTS, resolve, unknown_key
 from remnant.config.schema import Config
@@ -25,6 +25,7 @@ from remnant.settings import settings
 CASES, PAPER = "for", "paper"  # tables of a recipe that are not settings
 CONDITIONS = ("method", "noise")  # of a case
 MAX_BASES = 50  # recipes that are based on each other
+MAIN = ("noise", "tasks", "net", "method", "buffer_size", "epochs", "batch", "lr")  # shown without a recipe
 
 
 def recipes() -> dict[str, str]:
@@ -41,7 +42,10 @@ def _texts(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:
 
 
 def to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any]) -> Config:
-    """Return the config of a recipe (by default digits), a table or a config, with changed settings."""
+    """Return the config of a recipe, a table or a config, with changed settings.
+
+    Without a recipe it is that of digits, or, if a dataset is set, the defaults of all settings.
+    """
     try:
         return _to_config(recipe, settings)
     except RecursionError as error:
@@ -53,13 +57,30 @@ def to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: 
 def _to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any]) -> Config:
     if isinstance(recipe, Config):
         return resolve(apply(recipe.values(), settings)) if settings else recipe
-    resolved = apply(recipe if isinstance(recipe, Mapping) else read(str(recipe or "digits")), settings)
-    if recipe is None and "data" in settings and "name" not in settings:
-        with contextlib.suppress(RemnantError):  # an unknown dataset is reported with all other mistakes
-            data = settings["data"]
-            spec = data.spec if isinstance(data, Dataset) else entry(str(data)).spec
-            resolved["name"] = re.sub(r"[^\w.+-]+", "-", spec.name)
-    return resolve(resolved)
+    if recipe is None and "data" in settings:
+        return resolve(apply(_named_after(settings["data"]), settings))
+    return resolve(apply(recipe if isinstance(recipe, Mapping) else read(str(recipe or "digits")), settings))
+
+
+def _named_after(data: object) -> dict[str, Any]:
+    with contextlib.suppress(RemnantError):  # an unknown dataset is reported with all other mistakes
+        spec = data.spec if isinstance(data, Dataset) else entry(str(data)).spec
+        return {"name": re.sub(r"[^\w.+-]+", "-", spec.name)}
+    return {}
+
+
+def without_recipe(config: Config, recipe: object, settings: Mapping[str, Any]) -> list[str]:
+    """Return the main settings that have their defaults because there is no recipe, for the user to check."""
+    if recipe is not None or "data" not in settings:
+        return []
+    given = {path.partition(".")[0] for path in settings} | ({"tasks"} if "split" in settings else set())
+    shown = {key: value for key, value in config.table().items() if key in MAIN and key not in given}
+    for key in shown.keys() & REGISTRIES.keys():
+        shown[key] = short(REGISTRIES[key], getattr(config, key))
+    chosen = " ".join(f"{key}={shown[key]}" for key in MAIN if key in shown)
+    others = [name for name, text in recipes().items() if tomllib.loads(text).get("data") == config.data]
+    advice = f"; recipes for {config.data}: {', '.join(others)}" if others else ""
+    return [f"no recipe, defaults are used: {chosen}{advice}"] if shown else []
 
 
 def find(name: str) -> Path | None:

@@ -39,7 +39,7 @@ class Config(BaseModel):
     name: str = Field("digits", pattern=r"^[\w.+-]+$", description="first part of the run folder's name")
     data: Any = Field("digits", description="dataset")
     per_class: int = Field(0, ge=0, strict=True, description="training samples per class; 0: all")
-    noise: Any = Field(NOISES["symmetric"], description="label noise")
+    noise: Any = Field(NOISES["none"], description="label noise")
     tasks: int = Field(
         5, ge=1, strict=True, description="number of tasks, each with the same number of classes"
     )

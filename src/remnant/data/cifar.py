@@ -131,7 +131,7 @@ def load_cifar10(folder: Path | None, files: DataFiles = CIFAR10_FILES) -> Datas
     *train, test = (_read_file(place, name, {"labels": len(CLASSES_10)}) for name in names)
     x = np.concatenate([file.x for file in train])
     y = np.concatenate([file.labels["labels"] for file in train])
-    return arrays(CIFAR10, x, y, test.x, test.labels["labels"])
+    return arrays(CIFAR10, x, y, test.x, test.labels["labels"], truth=y)
 
 
 def load_cifar100(folder: Path | None, coarse: bool = False, files: DataFiles = CIFAR100_FILES) -> Dataset:
@@ -144,7 +144,8 @@ def load_cifar100(folder: Path | None, coarse: bool = False, files: DataFiles = 
         _require_consistency(file)
     kind = "coarse_labels" if coarse else "fine_labels"
     spec = CIFAR100_COARSE if coarse else CIFAR100
-    return arrays(spec, train.x, train.labels[kind], test.x, test.labels[kind])
+    y = train.labels[kind]
+    return arrays(spec, train.x, y, test.x, test.labels[kind], truth=y)
 
 
 def _read_file(place: Place, name: str, classes: Mapping[str, int]) -> CifarFile:

@@ -3,10 +3,10 @@
 N training samples, T test samples, C classes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -52,21 +52,30 @@ class Spec:
     has_noisy_labels: bool = False  # published with noisy labels whose true classes are unknown
 
     def __post_init__(self) -> None:
-        count = len(self.classes)
-        numbers = {*self.confused_with, *self.confused_with.values()}
-        expected = {
-            f"shape: expected a tuple of sizes, got {self.shape!r}": isinstance(self.shape, tuple)
-            and all(isinstance(size, int) and size > 0 for size in self.shape),
-            f"classes: expected a tuple of at least two names, got {self.classes!r}": count > 1
-            and isinstance(self.classes, tuple),
-            f"superclass: expected none, or one for each of {count} classes, got {len(self.superclass)}": len(
-                self.superclass
+        wrong = unmet(
+            {
+                f"name: expected a string, got {self.name!r}": isinstance(self.name, str),
+                f"shape: expected a tuple of sizes, got {self.shape!r}": isinstance(self.shape, tuple)
+                and all(isinstance(size, int) and size > 0 for size in self.shape),
+                f"classes: expected a tuple of at least two different names, got {self.classes!r:.60}": (
+                    _are_names(self.classes)
+                ),
+                f"superclass: expected a tuple of numbers, got {self.superclass!r:.60}": isinstance(
+                    self.superclass, tuple
+                ),
+            }
+        )
+        if not wrong:
+            count, numbers = len(self.classes), {*self.confused_with, *self.confused_with.values()}
+            groups = len(self.superclass)
+            wrong = unmet(
+                {
+                    f"superclass: expected none, or one for each of {count} classes, got {groups}": groups
+                    in (0, count),
+                    f"confused_with: expected classes from 0 to {count - 1}, got {sorted(numbers)}": numbers
+                    <= set(range(count)),
+                }
             )
-            in (0, count),
-            f"confused_with: expected classes from 0 to {count - 1}, got {sorted(numbers)}": numbers
-            <= set(range(count)),
-        }
-        wrong = unmet(expected)
         if wrong:
             raise ValueError("; ".join(wrong))
 
@@ -74,6 +83,11 @@ class Spec:
     def are_images(self) -> bool:
         """Whether inputs are images, to which image augmentations can be applied."""
         return isinstance(self.transform, ImageTransform)
+
+
+def _are_names(classes: object) -> bool:
+    is_tuple = isinstance(classes, tuple) and all(isinstance(name, str) for name in classes)
+    return is_tuple and 1 < len(set(classes)) == len(classes)  # type: ignore[call-overload, arg-type]
 
 
 class Source(Protocol):
@@ -131,61 +145,97 @@ class MemoryMapped:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Training and test samples with their true labels, which only noise and stream may read."""
+    """Training and test samples with their labels. Only noise and stream may read the true labels."""
 
     spec: Spec
     train: Source
-    y: Labels  # (N,) true labels of the training samples, UNKNOWN where the given label is noisy
+    y: Labels  # (N,) labels provided for the training samples, which may be noisy
     test: Source
     test_y: Labels  # (T,)
     index: Indices  # (N,) position of each training sample in the published dataset
     published: int  # number of training samples in the published dataset
     folder: Path | None = None  # data folder that it was loaded from; None: the cache
-    given: Labels | None = None  # (N,) labels provided with the dataset, if they are noisy
+    truth: Labels | None = None  # (N,) true labels; UNKNOWN: y is noisy; None: none of them is known
     skipped: Mapping[str, str] = field(default_factory=dict)  # file that could not be read -> reason
 
     @property
-    def provided_labels(self) -> Labels:
-        """Return the labels provided with the dataset, clean or noisy, (N,)."""
-        return self.y if self.given is None else self.given
+    def is_clean(self) -> bool:
+        """Whether all provided labels are known to be true labels."""
+        return self.truth is not None and np.array_equal(self.truth, self.y)
+
+
+Values = Sequence[Any] | NDArray[np.generic] | Tensor
 
 
 def arrays(
-    spec: Spec,
-    x: NDArray[np.generic],
-    y: NDArray[np.integer],
-    test_x: NDArray[np.generic],
-    test_y: NDArray[np.integer],
+    spec: Spec, x: Values, y: Values, test_x: Values, test_y: Values, truth: Values | None = None
 ) -> Dataset:
-    """Return a dataset of arrays in memory, after checking that they match the spec."""
-    _check(spec, "training", x, y)
-    _check(spec, "test", test_x, test_y)
+    """Return a dataset of NumPy arrays, tensors or lists in memory, after checking them against the spec.
+
+    `y` are the labels to train on. `truth` are the true labels of the same samples, if they are known;
+    pass `truth=y` if all labels are clean. They are never used for training, only to add noise and to
+    measure it.
+    """
+    train, test = _inputs(spec, "training", x), _inputs(spec, "test", test_x)
+    observed = _labels(spec, "training labels", y, len(train))
     return Dataset(
         spec=spec,
-        train=InMemory(torch.from_numpy(np.ascontiguousarray(x))),
-        y=y.astype(np.int64),
-        test=InMemory(torch.from_numpy(np.ascontiguousarray(test_x))),
-        test_y=test_y.astype(np.int64),
-        index=np.arange(len(y), dtype=np.int64),
-        published=len(y),
+        train=InMemory(torch.from_numpy(train)),
+        y=observed,
+        test=InMemory(torch.from_numpy(test)),
+        test_y=_labels(spec, "test labels", test_y, len(test)),
+        index=np.arange(len(observed), dtype=np.int64),
+        published=len(observed),
+        truth=None if truth is None else _labels(spec, "true training labels", truth, len(train), UNKNOWN),
     )
 
 
-def _check(spec: Spec, split: str, x: NDArray[np.generic], y: NDArray[np.generic]) -> None:
-    kind, classes = str(spec.dtype).removeprefix("torch."), len(spec.classes)
-    shape = ", ".join(["N", *map(str, spec.shape)])
+def _inputs(spec: Spec, split: str, x: Values) -> NDArray[np.generic]:
+    """Return inputs as an array of the shape and type of the spec."""
+    kind, shape = str(spec.dtype).removeprefix("torch."), ", ".join(["N", *map(str, spec.shape)])
+    found = _array(spec, f"{split} inputs", x)
+    is_float = spec.dtype.is_floating_point
+    if not isinstance(x, np.ndarray | Tensor) and found.dtype.kind in ("iuf" if is_float else "iu"):
+        converted = found.astype(kind)  # a list of numbers has no type of its own
+        found = converted if is_float or np.array_equal(converted, found) else found
+    is_finite = found.dtype.kind != "f" or bool(np.isfinite(found).all())
+    _expect(
+        spec,
+        {
+            f"{split} inputs, got none": found.size > 0,
+            f"{split} inputs ({shape}) of {kind}, got {found.shape} of {found.dtype}": str(found.dtype)
+            == kind
+            and found.shape[1:] == spec.shape,
+            f"finite {split} inputs, got NaN or infinity": is_finite,
+        },
+    )
+    return np.ascontiguousarray(found)
+
+
+def _labels(spec: Spec, what: str, labels: Values, count: int, least: int = 0) -> Labels:
+    """Return labels as integers, one for each of `count` samples."""
+    found, last = _array(spec, what, labels), len(spec.classes) - 1
     expected = {
-        f"{split} inputs, got none": len(x) > 0,
-        f"{split} inputs ({shape}) of {kind}, got {x.shape} of {x.dtype}": x.shape[1:] == spec.shape
-        and str(x.dtype) == kind,
-        f"{len(x)} {split} labels, got {y.shape}": y.shape == (len(x),),
-        f"finite {split} inputs, got NaN or infinity": x.dtype.kind != "f" or np.isfinite(x).all(),
-        f"integer {split} labels, got {y.dtype}": np.issubdtype(y.dtype, np.integer),
+        f"{count} {what}, got {found.shape}": found.shape == (count,),
+        f"integer {what}, got {found.dtype}": np.issubdtype(found.dtype, np.integer),
     }
-    wrong = unmet(expected)
-    if not wrong and (y.min() < 0 or y.max() >= classes):
-        wrong = [f"{split} labels from 0 to {classes - 1}, got {y.min()} to {y.max()}"]
-    if wrong:
+    _expect(spec, expected)
+    is_in_range = found.min() >= least and found.max() <= last
+    _expect(spec, {f"{what} from {least} to {last}, got {found.min()} to {found.max()}": is_in_range})
+    return found.astype(np.int64)
+
+
+def _array(spec: Spec, what: str, values: Values) -> NDArray[Any]:
+    try:
+        return values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)
+    except (ValueError, TypeError) as error:
+        raise RemnantError(
+            f"{spec.name}: expected an array of {what}, got {error}. Fix the loader."
+        ) from error
+
+
+def _expect(spec: Spec, expected: Mapping[str, object]) -> None:
+    if wrong := unmet(expected):
         raise RemnantError(f"{spec.name}: expected {'; expected '.join(wrong)}. Fix the loader.")
 
 
@@ -194,13 +244,12 @@ def subset(data: Dataset, per_class: int, rng: np.random.Generator) -> Dataset:
 
     All samples of smaller classes are kept. Classes are those of the provided labels, which may be noisy.
     """
-    labels = data.provided_labels
-    chosen = [rng.permutation(np.flatnonzero(labels == c))[:per_class] for c in np.unique(labels)]
+    chosen = [rng.permutation(np.flatnonzero(data.y == c))[:per_class] for c in np.unique(data.y)]
     index = np.sort(np.concatenate(chosen))
     return replace(
         data,
         train=data.train.select(index),
         y=data.y[index],
         index=data.index[index],
-        given=None if data.given is None else data.given[index],
+        truth=None if data.truth is None else data.truth[index],
     )

@@ -28,4 +28,4 @@ def load_digits(_: Path | None = None) -> Dataset:
     for label in range(10):
         index = rng.permutation(np.flatnonzero(y == label))
         is_test[index[: round(TEST_FRACTION * len(index))]] = True
-    return arrays(DIGITS, x[~is_test], y[~is_test], x[is_test], y[is_test])
+    return arrays(DIGITS, x[~is_test], y[~is_test], x[is_test], y[is_test], truth=y[~is_test])

@@ -53,7 +53,7 @@ def load_fashion_mnist(folder: Path | None, files: DataFiles = FASHION_MNIST_FIL
     place = prepare(files, folder)
     x, y = _read_split(place, "train")
     test_x, test_y = _read_split(place, "t10k")
-    return arrays(FASHION_MNIST, x, y, test_x, test_y)
+    return arrays(FASHION_MNIST, x, y, test_x, test_y, truth=y)
 
 
 def parse_idx(content: bytes, dimensions: int, origin: Path) -> NDArray[np.uint8]:

@@ -158,12 +158,12 @@ def _load(spec: Spec, folder: Path | None, test: Verified) -> Dataset:
     return Dataset(
         spec=spec,
         train=train_images.source,
-        y=np.where(train.is_clean[train_images.index], given, UNKNOWN),
+        y=given,
         test=test_images.source.select(clean),
         test_y=test.given[test_images.index[clean]],
         index=train_images.index,
         published=len(train.given),
-        given=given,
+        truth=np.where(train.is_clean[train_images.index], given, UNKNOWN),
         skipped=_skipped(train, train_images) | _skipped(test, test_images),
     )
 

@@ -97,6 +97,7 @@ def _load(spec: Spec, folder: Path | None, attribute: str, training: Sequence[in
         test_y=labels[test],
         index=np.arange(len(train), dtype=np.int64),
         published=len(train),
+        truth=labels[train],
     )
 
 

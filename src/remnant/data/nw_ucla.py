@@ -55,7 +55,7 @@ def load_nw_ucla(folder: Path | None) -> Dataset:
     used, edges = _is_long_enough(found), found.offsets
     x = np.stack([resample(found.joints[edges[i] : edges[i + 1]]) for i in np.flatnonzero(used)])
     y, is_train = found.y[used], found.is_train_crossview[used]
-    return arrays(NW_UCLA, x[is_train], y[is_train], x[~is_train], y[~is_train])
+    return arrays(NW_UCLA, x[is_train], y[is_train], x[~is_train], y[~is_train], truth=y[is_train])
 
 
 def check_nw_ucla(folder: Path | None) -> list[FileCheck]:

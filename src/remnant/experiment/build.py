@@ -10,10 +10,11 @@ from remnant.config import Config
 from remnant.config.components import short
 from remnant.config.registries import REGISTRIES
 from remnant.data import Dataset, load, subset
-from remnant.data.dataset import UNKNOWN, Labels, Spec
+from remnant.data.dataset import Labels, Spec
 from remnant.errors import RemnantError, memory_errors
 from remnant.methods.protocol import Algorithm, Build, Learner, NewNet, Setup
 from remnant.nets import build as build_net
+from remnant.noise import check_clean
 from remnant.rng import Generators, derive, numpy_generator
 from remnant.stream import Stream, class_order, make_stream
 
@@ -24,6 +25,7 @@ def build_dataset(config: Config, data_dir: Path | None) -> tuple[Dataset, Label
     if config.per_class:
         # The same subset for all seeds: runs with different seeds differ in noise and training, not in data.
         data = subset(data, config.per_class, numpy_generator(0, "subset"))
+    check_clean(config.noise, data)
     observed = config.noise(data, numpy_generator(config.seed, "noise"))
     _check_labels(observed, data, short(REGISTRIES["noise"], config.noise))
     return data, observed
@@ -36,7 +38,7 @@ def _check_labels(labels: object, data: Dataset, noise: str) -> None:
         got = f"{labels.dtype} of shape {labels.shape}"
         if labels.shape == data.y.shape and labels.dtype.kind in "iu":
             got = f"labels from {labels.min()} to {labels.max()}"
-            if labels.min() >= UNKNOWN and labels.max() <= last:
+            if labels.min() >= 0 and labels.max() <= last:
                 return
     raise RemnantError(
         f"noise {noise}: expected it to return an array of {len(data.y)} labels from 0 to {last}, got {got}."
@@ -104,10 +106,10 @@ def _check_net(config: Config, spec: Spec) -> None:
 
 def learner_builder(config: Config, stream: Stream) -> Build:
     """Return the function that builds a learner of a method for this stream."""
-    new_net, noise_rate = net_builder(config, stream), known_noise_rate(stream)
+    new_net = net_builder(config, stream)
 
     def build(method: Algorithm, setup: Setup) -> Learner:
-        return method.build(setup, new_net, Generators.from_seed(config.seed), noise_rate)
+        return method.build(setup, new_net, Generators.from_seed(config.seed), stream.noise_rate)
 
     return build
 
@@ -115,9 +117,3 @@ def learner_builder(config: Config, stream: Stream) -> Build:
 def build_learner(config: Config, stream: Stream) -> Learner:
     """Build the learner of the config's method."""
     return learner_builder(config, stream)(config.to_method(), config.setup())
-
-
-def known_noise_rate(stream: Stream) -> float:
-    """Return the fraction of noisy labels among the training samples, which is known in a benchmark."""
-    samples = torch.cat([task.id for task in stream.tasks])
-    return float((stream.truth[samples] != stream.observed[samples]).double().mean())

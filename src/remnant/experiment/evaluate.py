@@ -11,7 +11,15 @@ from remnant.engine.inference import CHUNK, cross_entropy
 from remnant.experiment import metrics
 from remnant.methods.consolidation.division import Division
 from remnant.methods.protocol import Learner
-from remnant.stream import Stream, TestSplit
+from remnant.stream import Stream, Task, TestSplit
+
+MEASURED = 500  # samples of a task on which memorisation is measured: about 1 % of an epoch on CIFAR-10
+
+PURITIES = (
+    *("noisy", "purity", "purity_distinct", "purity_per_task", "purity_per_class"),
+    "purity_per_class_scaled",
+)
+NOT_SEPARATED: dict[str, float | None] = dict.fromkeys(("separation", "loss_clean", "loss_noisy"))
 
 
 @dataclass(frozen=True)
@@ -44,39 +52,73 @@ def percent(is_correct: Tensor) -> float:
     return 100 * int(is_correct.sum()) / len(is_correct) if len(is_correct) else float("nan")
 
 
-def is_clean(buffer: Buffer, stream: Stream) -> Tensor:
-    """Return which stored labels are clean, (size,)."""
+def is_clean(buffer: Buffer, stream: Stream) -> Tensor | None:
+    """Return which stored labels are clean, (size,); None if the true labels are unknown."""
     samples = buffer.samples()
-    return stream.truth[samples.id] == samples.y
+    return None if stream.truth is None else stream.truth[samples.id] == samples.y
+
+
+def purity(buffer: Buffer, stream: Stream) -> float | None:
+    """Return the purity of a buffer in percent; None if it is empty, or if the true labels are unknown."""
+    clean = is_clean(buffer, stream)
+    return None if clean is None else metrics.purity(clean)
 
 
 def buffer_report(buffer: Buffer, stream: Stream, task: int) -> dict[str, Any]:
     """Return size, purity (percent), balance and duplicates of a buffer during a task."""
-    samples, clean = buffer.samples(), is_clean(buffer, stream)
-    stored, names = buffer.task[: len(buffer)], stream.spec.classes
+    samples, clean, names = buffer.samples(), is_clean(buffer, stream), stream.spec.classes
     seen = sum(len(t.classes) for t in stream.tasks[: task + 1])
+    counts = metrics.class_counts(samples.y)
+    purities: dict[str, Any] = dict.fromkeys(PURITIES)
+    if clean is not None:
+        per_task = metrics.purity_by(buffer.task[: len(buffer)], clean)
+        per_class = metrics.purity_by(samples.y, clean)
+        scaled = metrics.scaled_by_occurrence(per_class, counts, seen)
+        purities = {
+            "noisy": int((~clean).sum()),
+            "purity": metrics.purity(clean),
+            "purity_distinct": metrics.purity_of_distinct(samples.id, clean),
+            "purity_per_task": {str(k): v for k, v in per_task.items()},
+            "purity_per_class": {names[k]: v for k, v in per_class.items()},
+            "purity_per_class_scaled": {names[k]: v for k, v in scaled.items()},
+        }
     return {
         "size": len(buffer),
-        "noisy": int((~clean).sum()),
-        "purity": metrics.purity(clean),
-        "purity_per_task": {str(k): v for k, v in metrics.purity_by(stored, clean).items()},
-        "purity_per_class": {names[k]: v for k, v in metrics.purity_by(samples.y, clean).items()},
+        **purities,
+        "class_counts": {names[k]: v for k, v in counts.items()},
         "balance": metrics.balance(samples.y, seen),
         "duplicates": metrics.duplicates(samples.id),
     }
 
 
 def division_report(division: Division, buffer: Buffer, stream: Stream) -> list[dict[str, Any]]:
-    """Return for each network how well its division agrees with the true labels, or why it has none."""
-    clean = is_clean(buffer, stream)
+    """Return for each network how well its division agrees with the true labels, or why it has none.
+
+    label_correction is the percentage of the noisy samples with a new label whose new label is the true one.
+    """
     reports: list[dict[str, Any]] = []
     for posterior, reason in zip(division.clean, division.fallback, strict=True):
         if reason:
             reports.append({"fallback": reason})
             continue
         is_trusted = posterior > 0.5
-        reports.append({"trusted": int(is_trusted.sum()), **metrics.detection(is_trusted, clean)})
+        is_new = ~is_trusted if division.relabel is None else division.relabel
+        found = _agreement(is_trusted, is_new, division.predicted, buffer, stream)
+        reports.append({"trusted": int(is_trusted.sum()), **found})
     return reports
+
+
+def _agreement(
+    is_trusted: Tensor, is_new: Tensor, predicted: Tensor | None, buffer: Buffer, stream: Stream
+) -> dict[str, float | None]:
+    """Compare trusted labels and new labels with the true labels; None if these are unknown."""
+    if stream.truth is None:
+        return dict.fromkeys(("label_correction", *metrics.DETECTION))
+    samples, correction = buffer.samples(), None
+    truth = stream.truth[samples.id]
+    if predicted is not None:
+        correction = metrics.recovered(predicted[is_new], samples.y[is_new], truth[is_new])
+    return {"label_correction": correction, **metrics.detection(is_trusted, truth == samples.y)}
 
 
 def losses(learner: Learner, buffer: Buffer, slots: Tensor) -> Tensor:
@@ -85,13 +127,31 @@ def losses(learner: Learner, buffer: Buffer, slots: Tensor) -> Tensor:
     return cross_entropy(logits, buffer.y[slots])
 
 
-def separation(learner: Learner, buffer: Buffer, stream: Stream, task: int) -> float | None:
-    """Return the AUROC of the loss, noisy against clean, over the stored samples of past tasks.
+def separation(learner: Learner, buffer: Buffer, stream: Stream, task: int) -> dict[str, float | None]:
+    """Return the AUROC of the loss, noisy against clean, and the mean losses, of samples of past tasks.
 
-    As Figure 1 of the paper shows, replay lowers it towards 1/2, and forgetting raises it again.
+    As Figure 1 of the paper shows, replay lowers the AUROC towards 1/2, and forgetting raises it again.
     """
-    past = torch.nonzero(buffer.task[: len(buffer)] < task).flatten()
-    if not len(past):
+    past, is_known = torch.nonzero(buffer.task[: len(buffer)] < task).flatten(), is_clean(buffer, stream)
+    if not len(past) or is_known is None:
+        return NOT_SEPARATED
+    clean, loss = is_known[past], losses(learner, buffer, past)
+    return {"separation": metrics.auroc(loss[clean], loss[~clean]), **metrics.mean_losses(loss, clean)}
+
+
+def memorisation(learner: Learner, task: Task, stream: Stream) -> dict[str, float | None] | None:
+    """Return how well the network fits clean and noisy samples of a task, on evenly spaced samples of it.
+
+    None if the true labels are unknown.
+    """
+    if stream.truth is None:
         return None
-    clean, loss = is_clean(buffer, stream)[past], losses(learner, buffer, past)
-    return metrics.auroc(loss[clean], loss[~clean])
+    count = min(len(task), MEASURED)
+    chosen = torch.arange(count) * len(task) // count
+    logits = torch.cat([learner.predict(task.take(part).x) for part in chosen.split(CHUNK)])
+    predicted, observed, truth = logits.argmax(1), task.y[chosen], stream.truth[task.id[chosen]]
+    return {
+        **metrics.mean_losses(cross_entropy(logits, observed), truth == observed),
+        "memorised": metrics.memorised(predicted, observed, truth),
+        "recovered": metrics.recovered(predicted, observed, truth),
+    }

@@ -9,7 +9,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from remnant.data.dataset import UNKNOWN
+
 Matrix = Sequence[Sequence[float]]
+DETECTION = ("precision", "recall", "f1", "noisy_precision", "noisy_recall", "noisy_f1")
 
 
 def mean(values: Sequence[float]) -> float:
@@ -61,6 +64,19 @@ def backward_transfer(a: Matrix) -> float:
     return mean([a[-1][j] - a[j][j] for j in range(len(a) - 1)])
 
 
+def forward_transfer(following: Sequence[float], untrained: Sequence[float]) -> float | None:
+    """Return the FWT, the mean over j >= 1 of a[j-1][j] - b_j; None for a single task.
+
+    `following` holds the accuracies a[j-1][j] on the next task before it is learned, `untrained` those of
+    the untrained network on all tasks, b_j.
+
+    >>> forward_transfer([12.0, 5.0], [9.0, 10.0, 10.0])
+    -1.5
+    """
+    gains = [a - b for a, b in zip(following, untrained[1:], strict=True)]
+    return mean(gains) if gains else None
+
+
 def standard_error(values: Sequence[float]) -> float:
     """Return the standard error of the mean over runs, with n - 1 in the variance.
 
@@ -74,13 +90,28 @@ def standard_error(values: Sequence[float]) -> float:
     return math.sqrt(variance / len(values))
 
 
-def purity(is_clean: Tensor) -> float | None:
-    """Return the percentage of stored labels that are clean; None for an empty buffer.
+def percentage(is_true: Tensor) -> float | None:
+    """Return the percentage of True values; None for an empty tensor.
 
-    >>> purity(torch.tensor([True, True, True, False]))
+    >>> percentage(torch.tensor([True, True, True, False]))
     75.0
     """
-    return 100 * int(is_clean.sum()) / len(is_clean) if len(is_clean) else None
+    return 100 * int(is_true.sum()) / len(is_true) if len(is_true) else None
+
+
+def purity(is_clean: Tensor) -> float | None:
+    """Return the percentage of stored labels that are clean; None for an empty buffer."""
+    return percentage(is_clean)
+
+
+def purity_of_distinct(id: Tensor, is_clean: Tensor) -> float | None:
+    """Return the purity of a buffer in which each sample is counted once, however often it is stored.
+
+    >>> purity_of_distinct(torch.tensor([4, 5, 4, 4]), torch.tensor([True, False, True, True]))
+    50.0
+    """
+    distinct, position = id.unique(return_inverse=True)
+    return purity(torch.zeros(len(distinct), dtype=torch.bool).index_fill(0, position[is_clean], True))
 
 
 def purity_by(group: Tensor, is_clean: Tensor) -> dict[int, float]:
@@ -91,6 +122,28 @@ def purity_by(group: Tensor, is_clean: Tensor) -> dict[int, float]:
     """
     groups = group.unique().tolist()
     return {g: float(100 * is_clean[group == g].double().mean()) for g in groups}
+
+
+def class_counts(y: Tensor) -> dict[int, int]:
+    """Return the number of samples of each class that occurs.
+
+    >>> class_counts(torch.tensor([0, 2, 2]))
+    {0: 1, 2: 2}
+    """
+    classes, counts = y.unique(return_counts=True)
+    return dict(zip(classes.tolist(), counts.tolist(), strict=True))
+
+
+def scaled_by_occurrence(
+    value: dict[int, float], counts: dict[int, int], classes_seen: int
+) -> dict[int, float]:
+    """Return a value per class, multiplied by n_c * classes seen / |M|, which is 1 in a balanced buffer.
+
+    >>> scaled_by_occurrence({0: 50.0, 1: 100.0}, {0: 6, 1: 2}, classes_seen=2)
+    {0: 75.0, 1: 50.0}
+    """
+    size = sum(counts.values())
+    return {label: v * counts[label] * classes_seen / size for label, v in value.items()}
 
 
 def balance(y: Tensor, classes_seen: int) -> float | None:
@@ -114,21 +167,67 @@ def duplicates(id: Tensor) -> int:
     return len(id) - len(id.unique())
 
 
+def f1(is_found: Tensor, is_wanted: Tensor) -> float | None:
+    """Return the harmonic mean of precision and recall in percent; None if nothing is found or wanted.
+
+    >>> f1(torch.tensor([True, True, False]), torch.tensor([True, False, False]))
+    66.66666666666667
+    """
+    total = int(is_found.sum()) + int(is_wanted.sum())
+    return 200 * int((is_found & is_wanted).sum()) / total if total else None
+
+
 def detection(is_trusted: Tensor, is_clean: Tensor) -> dict[str, float | None]:
     """Return how well clean labels were detected, in percent; None where a metric is undefined.
 
     precision: percentage of the trusted labels that are clean; recall: percentage of the clean labels
-    that are trusted. noisy_precision and noisy_recall: the same for noisy labels that are not trusted.
+    that are trusted; f1: their harmonic mean. noisy_precision, noisy_recall and noisy_f1: the same for noisy
+    labels that are not trusted.
 
-    >>> detection(torch.tensor([True, True, False]), torch.tensor([True, False, False]))
-    {'precision': 50.0, 'recall': 100.0, 'noisy_precision': 100.0, 'noisy_recall': 50.0}
+    >>> found = detection(torch.tensor([True, True, False]), torch.tensor([True, False, False]))
+    >>> [found["precision"], found["recall"], found["noisy_precision"], found["noisy_recall"]]
+    [50.0, 100.0, 100.0, 50.0]
     """
     return {
-        "precision": purity(is_clean[is_trusted]),
-        "recall": purity(is_trusted[is_clean]),
-        "noisy_precision": purity(~is_clean[~is_trusted]),
-        "noisy_recall": purity(~is_trusted[~is_clean]),
+        "precision": percentage(is_clean[is_trusted]),
+        "recall": percentage(is_trusted[is_clean]),
+        "f1": f1(is_trusted, is_clean),
+        "noisy_precision": percentage(~is_clean[~is_trusted]),
+        "noisy_recall": percentage(~is_trusted[~is_clean]),
+        "noisy_f1": f1(~is_trusted, ~is_clean),
     }
+
+
+def mean_losses(loss: Tensor, is_clean: Tensor) -> dict[str, float | None]:
+    """Return the mean loss of clean and of noisy samples (Figure 1); None if there are none.
+
+    >>> mean_losses(torch.tensor([1.0, 3.0, 7.0]), torch.tensor([True, True, False]))
+    {'loss_clean': 2.0, 'loss_noisy': 7.0}
+    """
+    groups = {"loss_clean": loss[is_clean], "loss_noisy": loss[~is_clean]}
+    return {name: float(group.double().mean()) if len(group) else None for name, group in groups.items()}
+
+
+def recovered(predicted: Tensor, observed: Tensor, truth: Tensor) -> float | None:
+    """Return the percentage of noisy samples predicted as their true class; None if there are none.
+
+    Noisy samples whose true class is unknown are not counted.
+
+    >>> observed, truth = torch.tensor([0, 1, 1, 2]), torch.tensor([0, 0, 2, UNKNOWN])
+    >>> recovered(torch.tensor([0, 0, 1, 1]), observed, truth)
+    50.0
+    """
+    is_counted = (truth != observed) & (truth != UNKNOWN)
+    return percentage((predicted == truth)[is_counted])
+
+
+def memorised(predicted: Tensor, observed: Tensor, truth: Tensor) -> float | None:
+    """Return the percentage of noisy samples predicted as their observed label; None if there are none.
+
+    >>> memorised(torch.tensor([0, 1, 0]), torch.tensor([0, 1, 1]), torch.tensor([0, 0, 0]))
+    50.0
+    """
+    return percentage((predicted == observed)[truth != observed])
 
 
 def auroc(clean: Tensor, noisy: Tensor) -> float | None:

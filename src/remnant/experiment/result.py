@@ -46,9 +46,8 @@ class History:
     seconds: float = 0.0  # in total
     phase_seconds: dict[str, float] = field(default_factory=dict)  # in steps, by kind of work
     losses: dict[str, tuple[float, int]] = field(default_factory=dict)  # sum and samples in this epoch
-    environments: list[dict[str, Any]] = field(
-        default_factory=list
-    )  # in which it was run, without duplicates
+    environments: list[dict[str, Any]] = field(default_factory=list)  # without duplicates
+    untrained: list[float] = field(default_factory=list)  # accuracy of the untrained network on each task
 
 
 def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any]:
@@ -58,12 +57,14 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
     consolidations = [record for record in history.records if record["event"] == "consolidation"]
     matrix, width = [record["accuracy"] for record in tests], len(stream.tests)
     task_incremental = [record["accuracy_task_incremental"] for record in tests]
+    following = [record["accuracy_next"] for record in tests[:-1]]
     plan = config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
     return {
         "method": config.label,
         "choices": {name: value for name, value in config.table().items() if name in OF_METHOD},
         "data": stream.spec.name,
         "noise": short(REGISTRIES["noise"], config.noise),
+        "noise_rate": None if stream.noise_rate is None else 100 * stream.noise_rate,
         "seed": config.seed,
         "tested_on": "noisy validation split" if config.validation else "test split",
         "classes": [[stream.spec.classes[c] for c in test.classes] for test in stream.tests],
@@ -74,21 +75,33 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         "ff": metrics.final_forgetting(matrix),
         "aia": metrics.average_incremental_accuracy(matrix),
         "bwt": metrics.backward_transfer(matrix),
+        "fwt": metrics.forward_transfer(following, history.untrained),
+        "accuracy_next": following,
+        "accuracy_untrained": history.untrained,
         "buffer": tests[-1]["buffer"],
         "buffers": buffers(history.records),
         "buffer_samples": {"peak": history.peak_samples, "budget": plan.buffer_budget},
         "consolidation": consolidation(consolidations),
         "skipped": dict(stream.skipped),
         "separation": [
-            {"task": e["task"], "epoch": e["epoch"], "phase": e["phase"], "auroc": e["separation"]}
+            {
+                **_position(e),
+                "auroc": e["separation"],
+                **{name: e[name] for name in ("loss_clean", "loss_noisy")},
+            }
             for e in epochs
         ],
+        "memorisation": [{**_position(e), **e["stream"]} for e in epochs if e["stream"]],
         **cost(history),
         "versions": {name: version(name) for name in ("remnant", "torch", "numpy")},
         "git": git_commit(),
         "environments": history.environments,
         "finished": True,
     }
+
+
+def _position(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: record[name] for name in ("task", "epoch", "phase")}
 
 
 def buffers(records: list[dict[str, Any]]) -> dict[str, Any]:
@@ -109,13 +122,13 @@ def consolidation(records: list[dict[str, Any]]) -> dict[str, Any] | None:
     if not records:
         return None
     fallback = Counter(d["fallback"] for d in divisions if "fallback" in d)
-    names = ("trusted", "precision", "recall", "noisy_precision", "noisy_recall")
-    found = {n: [d[n] for d in divisions if d.get(n) is not None] for n in names}
+    names = ("trusted", "label_correction", *metrics.DETECTION)
+    known = {n: [d[n] for d in divisions if d.get(n) is not None] for n in names}
     return {
         "epochs": len(records),
         "divisions": len(divisions),
         "fallback": dict(fallback),  # epochs of plain cross-entropy instead, by reason
-        **{name: metrics.mean(values) if values else None for name, values in found.items()},
+        **{name: metrics.mean(values) if values else None for name, values in known.items()},
     }
 
 

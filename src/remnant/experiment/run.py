@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from remnant.config import Config
-from remnant.config.recipe import to_config
+from remnant.config.recipe import to_config, without_recipe
 from remnant.data import data_dir as find_data_dir
 from remnant.engine.threads import compute_threads
 from remnant.errors import RemnantError, memory_errors
@@ -37,8 +37,9 @@ def run(
 ) -> Path:
     """Run or resume an experiment, and return its run folder.
 
-    Start from a recipe (a name, a TOML file, a run folder; by default `digits`), a table of settings, or a
-    config, and change settings by keyword. Everything that has a name can also be an object: a method,
+    Start from a recipe (a name, a TOML file, a run folder), a table of settings, or a config, and change
+    settings by keyword. Without any of them, the recipe is `digits`, or, if `data` is given, all settings
+    have their defaults, and no noise is added. Everything that has a name can also be an object: a method,
     a network (a function from `Spec` to `nn.Module`), a dataset, a noise, a component of a method.
     """
     folder = None if data_dir is None else Path(data_dir)
@@ -55,7 +56,11 @@ def run_recipe(
     """Run or resume a recipe with settings on top, and return its run folder."""
     _check_loggers(loggers)
     with memory_errors():
-        return execute(to_config(recipe, settings), options, loggers)
+        config = to_config(recipe, settings)
+        for line in without_recipe(config, recipe, settings):
+            for logger in loggers:
+                logger.note(line)
+        return execute(config, options, loggers)
 
 
 def _check_loggers(loggers: object) -> None:
@@ -92,7 +97,7 @@ def execute(config: Config, options: Options, loggers: Sequence[Logger]) -> Path
                 f"{', '.join(objects)}: Python objects, which a config file cannot contain. This run can be "
                 "resumed from Python, but not from the command line."
             )
-        learner = build_learner(config, stream)
+        learner = build_learner(config, stream)  # before the folder is created, in case it fails
         with locked(folder):
             if options.force:
                 clear(folder, list(learner.buffers()))

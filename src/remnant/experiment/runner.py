@@ -16,7 +16,7 @@ from remnant.buffer import Buffer
 from remnant.config import Config
 from remnant.engine.state import restore
 from remnant.errors import Diverged, Interrupted, RemnantError
-from remnant.experiment import checkpoint, evaluate, metrics
+from remnant.experiment import checkpoint, evaluate
 from remnant.experiment.lock import StopSignal
 from remnant.experiment.loggers import Logger, RunStart
 from remnant.experiment.loggers.metrics_file import metrics_lines
@@ -69,6 +69,8 @@ class Run:
             logger.start(start)
         try:
             with StopSignal() as stop:
+                if not history.untrained and not self._is_joint:
+                    history.untrained = evaluate.accuracy(self.learner, self.stream.tests).class_incremental
                 for number in range(history.tasks, len(self.stream.tasks)):
                     self._learn(number, stop)
                     self._evaluate(number)
@@ -132,9 +134,9 @@ class Run:
 
     def _log_step(self, event: StepDone) -> None:
         buffer = self._buffer()
-        clean = None if buffer is None else evaluate.is_clean(buffer, self.stream)
+        purity = None if buffer is None else evaluate.purity(buffer, self.stream)
         for logger in self.loggers:
-            logger.step(event, None if clean is None else metrics.purity(clean))
+            logger.step(event, purity)
 
     def _buffer(self) -> Buffer | None:
         """Return the first buffer, the one that is replayed."""
@@ -157,16 +159,23 @@ class Run:
             record |= {"work": event.work, "loss": loss, "division": division}
             self._record({"event": "consolidation", **record})
             return
-        separation = None
-        if buffer is not None and Phase.TRAIN in event.phase:
-            separation = evaluate.separation(self.learner, buffer, self.stream, event.task)
-        record |= {"phase": event.phase.label, "loss": loss, "separation": separation}
+        separation, memorisation = evaluate.NOT_SEPARATED, None
+        if Phase.TRAIN in event.phase:
+            task = self.stream.tasks[event.task]
+            memorisation = evaluate.memorisation(self.learner, task, self.stream)
+            if buffer is not None:
+                separation = evaluate.separation(self.learner, buffer, self.stream, event.task)
+        record |= {"phase": event.phase.label, "loss": loss, **separation, "stream": memorisation}
         self._record({"event": "epoch", **record, "buffer": self._buffer_report(event.task)})
 
+    @property
+    def _is_joint(self) -> bool:
+        return len(self.stream.tasks) == 1
+
     def _evaluate(self, number: int) -> None:
-        is_joint = len(self.stream.tasks) == 1
-        tests = self.stream.tests if is_joint else self.stream.tests[: number + 1]
+        tests = self.stream.tests if self._is_joint else self.stream.tests[: number + 1]
         measured, names = evaluate.accuracy(self.learner, tests), self.stream.spec.classes
+        following = evaluate.accuracy(self.learner, self.stream.tests[len(tests) :][:1])
         self._record(
             {
                 "event": "task",
@@ -174,6 +183,7 @@ class Run:
                 "accuracy": measured.class_incremental,
                 "accuracy_task_incremental": measured.task_incremental,
                 "accuracy_per_class": {names[c]: v for c, v in measured.per_class.items()},
+                "accuracy_next": next(iter(following.class_incremental), None),
                 "buffer": self._buffer_report(number),
                 "buffers": self._buffer_purities(),
             }
@@ -186,9 +196,8 @@ class Run:
 
     def _buffer_purities(self) -> dict[str, Any]:
         """Return size and purity of each buffer."""
-        buffers = self.learner.buffers()
-        clean = {name: evaluate.is_clean(buffer, self.stream) for name, buffer in buffers.items()}
-        return {n: {"size": len(c), "purity": metrics.purity(c)} for n, c in clean.items()}
+        buffers = self.learner.buffers().items()
+        return {n: {"size": len(b), "purity": evaluate.purity(b, self.stream)} for n, b in buffers}
 
     def _record(self, record: dict[str, Any]) -> None:
         self.history.records.append(record)

@@ -166,8 +166,8 @@ class Algorithm(Protocol):
         """Return a description in one line."""
         ...
 
-    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float) -> Learner:
-        """Build the learner; `noise_rate` is for methods that assume it to be known."""
+    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float | None) -> Learner:
+        """Build the learner; `noise_rate`, None if unknown, is for methods that assume it to be known."""
         ...
 
     def plan(self, setup: Setup, samples: Sequence[int]) -> WorkPlan:

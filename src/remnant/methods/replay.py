@@ -62,7 +62,9 @@ class Replay:
         """Return whether any epoch replays or writes."""
         return any(phase & (Phase.REPLAY | Phase.WRITE) for phase in phases(self.schedule, epochs))
 
-    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float) -> "ReplayLearner":
+    def build(
+        self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float | None
+    ) -> "ReplayLearner":
         """Build networks, buffer and optimizer."""
         return ReplayLearner(self, setup, new_net, rng, noise_rate)
 
@@ -106,7 +108,7 @@ class ReplayLearner:
     """Trains a network and fills a buffer according to a replay method."""
 
     def __init__(
-        self, method: Replay, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float
+        self, method: Replay, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float | None
     ) -> None:
         self.method, self.training, self.rng = method, setup.training, rng
         self.transform = setup.spec.transform
@@ -130,6 +132,7 @@ class ReplayLearner:
                 (self.net,), self.buffer, self.transform, rng.consolidate, self.seen, noise_rate
             )
             consolidation = cast(Consolidation, method.consolidation)
+            consolidation.check_noise_rate(noise_rate, setup.spec.name)
             self.consolidation = ConsolidationLoop(consolidation, context, new_net)
         self.is_consolidated = False  # whether consolidation was the last training
 

@@ -20,4 +20,8 @@ from remnant.noise.from_file import FromFile as FromFile
 from remnant.noise.given import Given as Given
 from remnant.noise.human import Human as Human
 from remnant.noise.matrix import Matrix as Matrix
-from remnant.noise.registry import NOISES as NOISES, check_fits as check_fits
+from remnant.noise.registry import (
+    NOISES as NOISES,
+    check_clean as check_clean,
+    check_fits as check_fits,
+)

@@ -51,10 +51,10 @@ def next_in_group(groups: Sequence[int]) -> dict[int, int]:
 
 @dataclass(frozen=True)
 class Clean:
-    """No noise: every observed label is the true label."""
+    """No noise is added: the labels of the dataset are used as they are."""
 
     def __call__(self, dataset: Dataset, rng: np.random.Generator) -> Labels:
-        """Return a copy of the true labels."""
+        """Return a copy of the labels of the dataset."""
         return dataset.y.copy()
 
 

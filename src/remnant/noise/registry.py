@@ -1,6 +1,6 @@
 """The registry of label noises by name."""
 
-from remnant.data.dataset import Spec
+from remnant.data.dataset import Dataset, Spec
 from remnant.errors import RemnantError
 from remnant.noise.base import ChecksDataset, Noise
 from remnant.noise.by_class import Asymmetric, Block, Clean, SuperclassRandom, Symmetric
@@ -33,3 +33,18 @@ def check_fits(noise: Noise, spec: Spec) -> None:
         )
     if isinstance(noise, ChecksDataset):
         noise.check(spec)
+
+
+def check_clean(noise: Noise, data: Dataset) -> None:
+    """Raise RemnantError if this noise would be added to labels that are not known to be clean.
+
+    The noise rate and the purity of such labels would be unknown, and a rate of 0.4 would not mean 40 %.
+    """
+    if data.is_clean or isinstance(noise, Clean | Given):
+        return
+    found = "are unknown" if data.truth is None else "differ from its labels, which are noisy already"
+    raise RemnantError(
+        f"noise is added to clean labels only, but the true labels of {data.spec.name} {found}. Set "
+        "noise=none to train on its labels as they are or, if they are clean, declare that: "
+        "arrays(..., truth=y)."
+    )

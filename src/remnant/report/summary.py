@@ -37,7 +37,7 @@ def show(folder: Path, data_dir: Path | None) -> None:
     console.print()
     console.print(files(folder, result), markup=False, highlight=False, soft_wrap=True)
     if config:
-        steps = next_steps(folder, table, result["noise"], data_dir)
+        steps = next_steps(folder, table, result, data_dir)
         console.print(steps, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -75,8 +75,12 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
         where = f", in {next(iter(result['buffers']))}" if len(result["buffers"]) > 1 else ""
         balance = "-" if buffer["balance"] is None else f"{buffer['balance']:.2f}"
         rows += [
-            ("buffer purity", f"{buffer['purity']:.1f} %", f"stored labels that are clean{where}"),
-            ("noisy labels stored", f"{buffer['noisy']}", f"of {buffer['size']} samples"),
+            ("buffer purity", percent(buffer["purity"]), f"stored labels that are clean{where}"),
+            (
+                "noisy labels stored",
+                "unknown" if buffer["noisy"] is None else str(buffer["noisy"]),
+                f"of {buffer['size']} samples",
+            ),
             ("buffer balance", balance, "1: equally many samples of each class"),
         ]
     rows += others(result["buffers"])
@@ -85,6 +89,11 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
         rows.append(("skipped files", f"{len(skipped)}", "could not be read; listed in result.json"))
     pace = f"{result['images_per_second']:.0f} samples/s, {result['peak_rss_mb']:.0f} MB"
     return [*rows, ("time", duration(result["seconds"]), pace)]
+
+
+def percent(value: float | None, otherwise: str = "unknown") -> str:
+    """Format a percentage; `otherwise` replaces one that was not measured."""
+    return otherwise if value is None else f"{value:.1f} %"
 
 
 def paper(found: PaperFigures | None) -> list[tuple[str, str, str]]:
@@ -101,8 +110,9 @@ def others(buffers: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Return the purity of each buffer if there are several."""
     if len(buffers) < 2:
         return []
+    is_unknown = {name: found["size"] and found["purity"] is None for name, found in buffers.items()}
     return [
-        (f"  {name}", "-" if found["mean_purity"] is None else f"{found['mean_purity']:.1f} %",
+        (f"  {name}", percent(found["mean_purity"], "unknown" if is_unknown[name] else "-"),
          f"clean labels on average; {found['size']} samples at the end")
         for name, found in buffers.items()
     ]  # fmt: skip
@@ -135,7 +145,7 @@ def files(folder: Path, result: dict[str, Any]) -> str:
     )
 
 
-def next_steps(folder: Path, table: dict[str, Any], noise: str, data_dir: Path | None) -> str:
+def next_steps(folder: Path, table: dict[str, Any], result: dict[str, Any], data_dir: Path | None) -> str:
     """Return suggested commands, each of which changes one setting of this run."""
     is_default = table == resolve(read("digits")).table()
     run = f"{program()} run" if is_default else f"{program()} run {shlex.quote(str(folder))}"
@@ -143,7 +153,8 @@ def next_steps(folder: Path, table: dict[str, Any], noise: str, data_dir: Path |
     suggestions = {}
     if other := next((m for m in OTHERS if m != table["method"] and _is_possible(table, m)), None):
         suggestions[f"{run} --method {other}"] = "the same stream with another method"
-    if noise != "given":  # other noise is not possible on such datasets
+    noise = result["noise"]
+    if noise != "given" and (noise != "none" or result["noise_rate"] == 0):  # noise needs clean labels
         rate = 0.6 if noise != "symmetric:0.6" else 0.2
         suggestions[f"{run} --noise symmetric:{rate}"] = "other noise"
     suggestions[f"{program()} list methods"] = "all methods"

@@ -23,7 +23,7 @@ def step(phase: Phase = Phase.LEARN, planned: float = 1.0, loss: float | None = 
 
 def epoch(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
     facts = {"task": 0, "epoch": 2, "phase": "learn", "loss": 0.25, "separation": 0.75}
-    return {"event": "epoch", "buffer": {"purity": 90.0}, **facts, **changes}
+    return {"event": "epoch", "buffer": {"size": 9, "purity": 90.0}, **facts, **changes}
 
 
 def consolidation(number: int, division: list[dict[str, Any]] | None = None) -> dict[str, Any]:
@@ -88,7 +88,8 @@ def test_the_line_of_an_epoch_leaves_out_what_is_unknown() -> None:
     assert epoch_line(epoch(buffer=None, separation=None, loss=None), start()) == (
         "task 1/2  epoch  3/4  learn     "
     )
-    assert "purity" not in epoch_line(epoch(buffer={"purity": None}), start())
+    assert "purity" not in epoch_line(epoch(buffer={"size": 0, "purity": None}), start())
+    assert "purity unknown" in epoch_line(epoch(buffer={"size": 3, "purity": None}), start())
 
 
 def test_a_log_has_a_line_for_each_epoch_and_task(written: tuple[Console, io.StringIO]) -> None:

@@ -64,6 +64,10 @@ def test_the_losses_of_one_network_divide_the_buffer_for_the_other() -> None:
     by_second = MixMatch().divide(replace(context, nets=context.nets[1:]), 0)
     assert by_second is not None
     assert torch.equal(division.clean[0], by_second.clean[0])
+    # New labels are guessed by both networks together.
+    guess = context.guess(context.nets, [context.buffer.x])
+    assert torch.equal(division.predicted, guess.argmax(1))
+    assert torch.equal(by_second.predicted, context.nets[1](context.buffer.x).argmax(1))
 
 
 def test_the_warm_up_has_no_division_and_trains_both_networks_together() -> None:

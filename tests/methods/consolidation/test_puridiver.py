@@ -103,6 +103,8 @@ def test_confident_predictions_relabel_samples_and_uncertain_ones_drop_the_label
     assert (division.clean[0] > 0.5).tolist() == [True] * 20 + [False] * 20
     assert division.relabel is not None
     assert division.relabel.tolist() == [False] * 20 + [True] * 10 + [False] * 10
+    assert division.predicted is not None
+    assert division.predicted[20:30].tolist() == wrong[20:30].tolist()
 
 
 def test_a_group_of_two_samples_is_too_small() -> None:

@@ -212,11 +212,12 @@ def test_momentum_is_reset_after_every_task() -> None:
 def test_a_saved_division_is_restored_with_its_reasons() -> None:
     stream = tiny_stream()
     learner, other = (tiny_learner(with_fit(SHORT["dividemix"]), stream, epochs=2) for _ in range(2))
-    fit_of(learner).division = Division(torch.rand(2, 10), ("because", ""))
+    fit_of(learner).division = Division(torch.rand(2, 10), ("because", ""), predicted=torch.arange(10))
     other.load_state_dict(learner.state_dict())
     assert fit_of(other).division is not None
     assert fit_of(other).division.fallback == ("because", "")
     assert torch.equal(fit_of(other).division.clean, fit_of(learner).division.clean)
+    assert torch.equal(fit_of(other).division.predicted, torch.arange(10))
 
 
 @pytest.mark.parametrize("name", ["coteaching", "dividemix", "mixmatch"])

@@ -65,7 +65,10 @@ def duration(seconds: float) -> str:
 def epoch_line(record: dict[str, Any], run: RunStart) -> str:
     """Format the metrics of an epoch."""
     buffer, separation = record["buffer"], record["separation"]
-    purity = f"  purity {buffer['purity']:5.1f} %" if buffer and buffer["purity"] is not None else ""
+    purity = ""
+    if buffer and buffer["size"]:
+        known = "unknown" if buffer["purity"] is None else f"{buffer['purity']:5.1f} %"
+        purity = f"  purity {known}"
     separated = f"  separation {separation:.2f}" if separation is not None else ""
     return (
         f"task {record['task'] + 1}/{run.tasks}  epoch {record['epoch'] + 1:2d}/"

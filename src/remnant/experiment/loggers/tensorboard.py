@@ -35,7 +35,10 @@ class TensorBoard(Logger):
     def record(self, record: dict[str, Any]) -> None:
         """Write the metrics of an epoch or a task."""
         if record["event"] == "epoch":
-            self._write("buffer/separation", record["separation"])
+            for name in ("separation", "loss_clean", "loss_noisy"):
+                self._write(f"buffer/{name}", record[name])
+            for name, value in (record["stream"] or {}).items():
+                self._write(f"stream/{name}", value)
             self._write("epoch/loss", record["loss"])
         if record["event"] == "task":
             for number, value in enumerate(record["accuracy"]):

@@ -82,7 +82,7 @@ class Cnll:
         """
         return self.lambda_u * min(1.0, max(0.0, (epoch - self.quiet) / self.ramp))
 
-    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float) -> Learner:
+    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float | None) -> Learner:
         """Build network and buffers."""
         from remnant.methods.cnll.learner import CnllLearner
 

@@ -38,7 +38,7 @@ class ConsolidationContext:
     transform: Transform
     rng: torch.Generator
     seen: Tensor  # (C,) whether each class has appeared in the stream
-    noise_rate: float  # known or assumed noise rate of the labels
+    noise_rate: float | None  # noise rate of the labels, if it is known
 
     def augmented(self, index: Tensor) -> Tensor:
         """Return a new weakly augmented view of each sample."""
@@ -52,10 +52,13 @@ class ConsolidationContext:
         """Return the observed labels as one-hot vectors, (B, C)."""
         return F.one_hot(self.buffer.y[index], len(self.seen)).float()
 
-    def losses(self, net: nn.Module) -> Tensor:
-        """Return the loss of every sample in the buffer without augmentation, (n,)."""
-        samples = self.buffer.samples()
-        return cross_entropy(predict(net, samples.x, self.transform.plain), samples.y)
+    def logits(self, net: nn.Module) -> Tensor:
+        """Return the logits of every sample in the buffer without augmentation, (n, C)."""
+        return predict(net, self.buffer.samples().x, self.transform.plain)
+
+    def losses(self, logits: Tensor) -> Tensor:
+        """Return the loss of every sample in the buffer, (n,), from its logits."""
+        return cross_entropy(logits, self.buffer.samples().y)
 
     def guess(self, nets: Sequence[nn.Module], views: Sequence[Tensor]) -> Tensor:
         """Return the mean predicted probabilities of each sample over networks and views, (B, C)."""
@@ -106,6 +109,10 @@ class Consolidation(ABC):
             "clip >= 0": self.clip >= 0,
         }
         expect(rules, self)
+
+    def check_noise_rate(self, noise_rate: float | None, data: str) -> None:
+        """Raise RemnantError if the noise rate of a dataset is needed, and unknown."""
+        return
 
     def steps(self, samples: int) -> int:
         """Return the planned number of steps of an epoch over this many samples."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor
 
+from remnant.errors import RemnantError
 from remnant.methods.consolidation.base import Consolidation, ConsolidationContext, StepBatch
 from remnant.methods.consolidation.division import Division
 from remnant.settings import expect, setting
@@ -32,13 +33,22 @@ class CoTeaching(Consolidation):
         }
         expect(rules, self)
 
-    def kept(self, samples: int, epoch: int, noise_rate: float) -> int:
+    def check_noise_rate(self, noise_rate: float | None, data: str) -> None:
+        """Raise RemnantError if the fraction of samples to leave out is neither known nor given."""
+        if self.forget_rate < 0 and noise_rate is None:
+            raise RemnantError(
+                "consolidation.forget_rate: expected the fraction of noisy labels, which co-teaching leaves "
+                f"out, but that of {data} is unknown. Set an estimate, such as --set "
+                "consolidation.forget_rate=0.2, or use another consolidation."
+            )
+
+    def kept(self, samples: int, epoch: int, noise_rate: float | None) -> int:
         """Return how many samples of a batch each network is trained on.
 
         >>> [CoTeaching(forget_rate=0.4).kept(32, epoch, 0.0) for epoch in (0, 1, 10, 11)]
         [32, 31, 20, 20]
         """
-        rate = noise_rate if self.forget_rate < 0 else self.forget_rate
+        rate = noise_rate if noise_rate is not None and self.forget_rate < 0 else self.forget_rate
         remembered = 1 - min(rate * epoch / self.ramp, rate)
         return max(1, math.ceil(round(remembered * samples, 9)))  # round off the floating-point error
 

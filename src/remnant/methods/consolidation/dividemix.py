@@ -54,8 +54,9 @@ class DivideMix(Consolidation):
         """Divide the buffer for each network by the losses of the other one."""
         if epoch < self.warmup:
             return None
-        first, second = (small_posterior(context.losses(net)) for net in context.nets)
-        return Division.from_posteriors([second, first])
+        logits = torch.stack([context.logits(net) for net in context.nets])
+        first, second = (small_posterior(context.losses(each)) for each in logits)
+        return Division.from_posteriors([second, first], logits.softmax(2).mean(0).argmax(1))
 
     def batches(self, order: Tensor, division: Division | None) -> list[StepBatch]:
         """Return all batches of the first network, then all of the second; the warm-up trains both.

@@ -17,16 +17,19 @@ class Division:
     clean: Tensor  # (K, n) probability that each label is clean; above 1/2 it is trusted
     fallback: tuple[str, ...]  # (K,) why network k falls back to cross-entropy on all labels; "" if not
     relabel: Tensor | None = None  # (n,) untrusted samples that get a new label; the others are unlabelled
+    predicted: Tensor | None = None  # (n,) most probable class of each sample, without augmentation
 
     @classmethod
-    def from_posteriors(cls, posteriors: Sequence[Tensor | str]) -> "Division":
+    def from_posteriors(
+        cls, posteriors: Sequence[Tensor | str], predicted: Tensor | None = None
+    ) -> "Division":
         """Create a division from a posterior (n,) for each network, or the reason why there is none."""
         samples = max((len(p) for p in posteriors if isinstance(p, Tensor)), default=0)
         reasons = [
             p if isinstance(p, str) else "" if (p > 0.5).any() else NO_TRUSTED_LABEL for p in posteriors
         ]
         clean = [p if isinstance(p, Tensor) else torch.ones(samples) for p in posteriors]
-        return cls(torch.stack([c.double() for c in clean]), tuple(reasons))
+        return cls(torch.stack([c.double() for c in clean]), tuple(reasons), predicted=predicted)
 
 
 def paired_batches(groups: Sequence[Tensor], size: int) -> list[Tensor]:

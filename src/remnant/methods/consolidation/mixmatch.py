@@ -35,7 +35,8 @@ class MixMatch(Consolidation):
 
     def divide(self, context: ConsolidationContext, epoch: int) -> Division | None:
         """Fit two Gaussians to the losses; u(x) is the posterior of the one with the smaller mean."""
-        return Division.from_posteriors([small_posterior(context.losses(context.nets[0]))])
+        logits = context.logits(context.nets[0])
+        return Division.from_posteriors([small_posterior(context.losses(logits))], logits.argmax(1))
 
     def loss(
         self, context: ConsolidationContext, step: StepBatch, division: Division | None, epoch: int

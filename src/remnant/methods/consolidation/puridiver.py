@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from remnant.engine.inference import predict
 from remnant.methods.consolidation.base import Consolidation, ConsolidationContext, StepBatch
 from remnant.methods.consolidation.division import Division, paired_batches
 from remnant.methods.consolidation.soft_labels import refine, soft_cross_entropy
@@ -41,8 +40,7 @@ class PuriDivER(Consolidation):
         """Trust labels with a small loss; relabel the others where the network is confident."""
         if epoch < self.warmup:
             return None
-        samples = context.buffer.samples()
-        logits = predict(context.nets[0], samples.x, context.transform.plain)
+        samples, logits = context.buffer.samples(), context.logits(context.nets[0])
         clean = small_posterior(F.cross_entropy(logits, samples.y, reduction="none"))
         division = Division.from_posteriors([clean])
         if division.fallback[0]:
@@ -56,7 +54,7 @@ class PuriDivER(Consolidation):
             return Division(division.clean, (GROUP_TOO_SMALL,))
         relabel = torch.zeros(len(samples), dtype=torch.bool)
         relabel[relabelled] = True
-        return Division(division.clean, division.fallback, relabel)
+        return Division(division.clean, division.fallback, relabel, logits.argmax(1))
 
     def batches(self, order: Tensor, division: Division | None) -> list[StepBatch]:
         """Return batches of trusted, relabelled and unlabelled samples, at most `batch` of each."""

@@ -102,6 +102,7 @@ class ConsolidationLoop:
             "clean": None if division is None else division.clean,
             "fallback": None if division is None else list(division.fallback),
             "relabel": None if division is None else division.relabel,
+            "predicted": None if division is None else division.predicted,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -111,4 +112,5 @@ class ConsolidationLoop:
         load_momentum(self.optimizer, state["momentum"])
         self.loop.load_state_dict(state["loop"])
         if state["clean"] is not None:
-            self.division = Division(state["clean"], tuple(state["fallback"]), state["relabel"])
+            fallback, relabel, predicted = (state[name] for name in ("fallback", "relabel", "predicted"))
+            self.division = Division(state["clean"], tuple(fallback), relabel, predicted)

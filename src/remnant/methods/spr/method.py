@@ -77,7 +77,7 @@ class Spr:
         """
         return math.ceil(self.expert_steps / epochs), math.ceil(self.base_steps / epochs)
 
-    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float) -> Learner:
+    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float | None) -> Learner:
         """Build networks and buffers."""
         from remnant.methods.spr.learner import SprLearner
 
