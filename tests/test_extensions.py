@@ -388,7 +388,7 @@ def test_objects_run_and_resume_from_python_to_the_same_result(tmp_path: Path) -
     assert whole.name.startswith("tiny-er-ace+alpha-rare_noise-s0-") or "custom" in whole.name
     found = result(whole)
     assert (found["data"], found["noise"]) == ("tiny", "rare_noise")
-    assert "data, noise, net: Python objects" in logger.notes[0]
+    assert any("data, noise, net: Python objects" in note for note in logger.notes)
     assert "can be resumed from Python, but not from the command line" in logger.notes[0]
     for steps in (3, 20):
         with pytest.raises(Interrupted):
