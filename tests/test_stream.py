@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -176,8 +177,22 @@ def test_an_unknown_class_order_is_an_error() -> None:
 def test_an_uneven_split_must_be_given_in_numbers() -> None:
     with pytest.raises(RemnantError, match=r"split=\[3,3,4\]"):
         split_evenly(10, 3)
-    with pytest.raises(RemnantError, match=r"split=\[10\]"):
-        split_evenly(10, 0)
+
+
+@pytest.mark.parametrize("tasks", [0, 11, 10**12])
+def test_there_are_at_most_as_many_tasks_as_classes(tasks: int) -> None:
+    with pytest.raises(RemnantError, match=f"expected 1 to 10 tasks.* got {tasks}"):
+        split_evenly(10, tasks)
+
+
+def test_every_proposed_split_is_valid() -> None:
+    for classes, tasks in ((c, t) for c in range(1, 30) for t in range(1, c + 1) if c % t):
+        with pytest.raises(RemnantError) as caught:
+            split_evenly(classes, tasks)
+        sizes = json.loads(str(caught.value).partition("split=")[2])
+        assert (len(sizes), sum(sizes)) == (tasks, classes)
+        assert min(sizes) >= 1
+
 
 
 def test_the_fingerprint_depends_on_labels_and_pixels_only() -> None:

@@ -120,18 +120,18 @@ def split_evenly(classes: int, tasks: int) -> list[int]:
     >>> split_evenly(10, 5)
     [2, 2, 2, 2, 2]
     """
-    if tasks < 1 or classes % tasks:
+    if not 1 <= tasks <= classes:
+        raise RemnantError(
+            f"expected 1 to {classes} tasks, because each needs a class and there are {classes}, got {tasks}."
+        )
+    size, larger = divmod(classes, tasks)
+    if larger:
+        sizes = [size] * (tasks - larger) + [size + 1] * larger
         raise RemnantError(
             f"{classes} classes cannot be split evenly into {tasks} tasks. Give the number of "
-            f"classes of each task: split={_example_split(classes, tasks)}"
+            f"classes of each task: split=[{','.join(map(str, sizes))}]"
         )
-    return [classes // tasks] * tasks
-
-
-def _example_split(classes: int, tasks: int) -> str:
-    size, larger = divmod(classes, max(1, tasks))
-    sizes = [size] * (max(1, tasks) - larger) + [size + 1] * larger
-    return "[" + ",".join(map(str, sizes)) + "]"
+    return [size] * tasks
 
 
 def make_stream(

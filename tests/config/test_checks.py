@@ -23,6 +23,8 @@ def problems(**given: Any) -> str:  # noqa: ANN401
         ({"buffer_size": 0}, "aer-abs needs a buffer of at least 2 samples, got 0"),
         ({"epochs": 1}, "never writes to the buffer"),
         ({"tasks": 3}, "split=[3,3,4]"),
+        ({"tasks": 10**6}, "tasks: expected 1 to 10 tasks"),
+        ({"epochs": 2 * 10**7}, "epochs: Input should be less than or equal to 10000"),
         ({"split": [2, 2]}, "add up to the 10 of digits, got [2, 2] (4)"),
         ({"split": [11, -1]}, "add up to"),
         ({"class_order": "alphabetic"}, "class_order: "),

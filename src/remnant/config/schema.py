@@ -66,7 +66,7 @@ class Config(BaseModel):
     buffer_size: int = Field(
         100, ge=0, le=10**7, strict=True, description="capacity of the buffer in samples"
     )
-    epochs: int = Field(20, ge=1, strict=True, description="epochs per task")
+    epochs: int = Field(20, ge=1, le=10_000, strict=True, description="epochs per task")
     batch: int = Field(
         32, ge=3, strict=True, description="samples of the stream, and of the buffer, per step"
     )
