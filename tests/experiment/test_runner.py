@@ -13,9 +13,10 @@ import pytest
 import torch
 from conftest import tiny_config
 from run_helpers import RunIn, StopAt, assert_identical, records, result
+from torch import nn
 
 from remnant.config import resolve
-from remnant.data import Dataset, data_dir, load
+from remnant.data import Dataset, Spec, data_dir, load
 from remnant.data.dataset import InMemory
 from remnant.errors import Interrupted, RemnantError
 from remnant.experiment import build, checkpoint, evaluate
@@ -126,8 +127,20 @@ def test_a_loss_that_is_not_finite_stops_the_run_with_advice(run_in: RunIn, tmp_
     text = str(caught.value)
     assert "the loss became" in text
     assert "task 1" in text
-    assert ": lr=3.3e+29" in text
+    assert text.endswith(": lr=0.1")  # and not a third of 1e30
     assert not list(tmp_path.rglob("result.json"))
+
+
+def overflowing(spec: Spec) -> nn.Module:
+    linear = nn.Linear(64, len(spec.classes))
+    nn.init.constant_(linear.weight, 3e38)
+    return nn.Sequential(nn.Flatten(), linear)
+
+
+@pytest.mark.parametrize(("lr", "advice"), [(0.03, ": lr=0.01"), (1e-7, "check the inputs")])
+def test_the_learning_rate_is_blamed_unless_it_is_tiny(run_in: RunIn, lr: float, advice: str) -> None:
+    with pytest.raises(RemnantError, match=advice):
+        run_in(tiny_config(method="finetune", lr=lr, net=overflowing))
 
 
 @pytest.mark.parametrize(

@@ -85,10 +85,10 @@ class Run:
     def _advice(self, what: str) -> str:
         saved = next(iter(checkpoint.generations(self.folder / "checkpoint")), None)
         lr: Any = reduce(getattr, self.lr_setting.split("."), self.config)
-        return (
-            f"{what}, {self.where}. The last valid checkpoint: {saved or 'none yet'}. "
-            f"Try a smaller learning rate: {self.lr_setting}={lr / 3:.2g}"
-        )
+        advice = f"Try a smaller learning rate: {self.lr_setting}={min(lr / 3, 0.1):.2g}"
+        if lr < 1e-6:
+            advice = f"{self.lr_setting}={lr:.2g} is small: check the inputs and the network instead."
+        return f"{what}, {self.where}. The last valid checkpoint: {saved or 'none yet'}. {advice}"
 
     def _learn(self, number: int, stop: StopSignal) -> None:
         start = time.monotonic()
