@@ -8,8 +8,9 @@ import torch
 from conftest import tiny_config
 from run_helpers import COST, RunIn, result
 from safetensors.torch import load_file
+from torch import nn
 
-from remnant.data import load
+from remnant.data import Spec, load
 from remnant.errors import RemnantError
 from remnant.experiment.result import (
     History,
@@ -29,6 +30,7 @@ def test_result_json_has_the_documented_content(run_in: RunIn) -> None:
     found = result(run_in(tiny_config()))
     assert found["method"] == "aer-abs"
     assert found["noise"] == "symmetric:0.4"
+    assert found["net"] == "small:4"
     assert found["finished"] is True
     assert found["tested_on"] == "test split"
     assert [len(row) for row in found["accuracy"]] == [5] * 5
@@ -54,6 +56,18 @@ def test_result_json_has_the_documented_content(run_in: RunIn) -> None:
     assert found["fwt"] == pytest.approx(sum(gains) / 4)
     for key in ("ff", "aia", "bwt", *COST, "git", "skipped"):
         assert key in found
+
+
+def plain(spec: Spec) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, len(spec.classes)))
+
+
+def test_a_custom_network_is_named_by_its_function(tmp_path: Path, run_in: RunIn) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("from remnant.nets.small import SmallNet\n\n\ndef own(s): return SmallNet(1, 10, 4)\n")
+    nets = {"plain": plain, "mine.py:own": f"{path}:own"}
+    for name, net in nets.items():
+        assert result(run_in(tiny_config(method="finetune", epochs=1, net=net)))["net"] == name
 
 
 def test_the_buffer_file_has_what_result_json_reports(run_in: RunIn) -> None:

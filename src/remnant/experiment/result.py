@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import resource
 import subprocess
 from collections import Counter
@@ -65,6 +66,7 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         "data": stream.spec.name,
         "noise": short(REGISTRIES["noise"], config.noise),
         "noise_rate": None if stream.noise_rate is None else 100 * stream.noise_rate,
+        "net": re.sub(r".*/", "", short(REGISTRIES["net"], config.net)),  # without folders
         "seed": config.seed,
         "tested_on": "noisy validation split" if config.validation else "test split",
         "classes": [[stream.spec.classes[c] for c in test.classes] for test in stream.tests],
