@@ -136,6 +136,36 @@ def test_a_suffix_can_follow_a_method_in_a_file(file: Path) -> None:
     assert config.consolidation.epochs
 
 
+def with_helper(folder: Path, alpha: float) -> Path:
+    """Write a method whose insertion is defined in two files beside it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "numbers_of_mine.py").write_text(f"ALPHA = {alpha}\n")
+    (folder / "helper.py").write_text("from remnant import LowestLoss\nimport numbers_of_mine as n\n"
+                                      "INSERTION = LowestLoss(n.ALPHA)\n")  # fmt: skip
+    (folder / "m.py").write_text("from helper import INSERTION\nfrom remnant import Replay\n"
+                                 "MINE = Replay(insertion=INSERTION)\n")  # fmt: skip
+    return folder / "m.py"
+
+
+def test_a_file_imports_files_beside_it_and_leaves_no_trace(tmp_path: Path) -> None:
+    before = list(sys.path), set(sys.modules)
+    rates = [
+        resolve({"method": f"{with_helper(tmp_path / name, alpha)}:MINE"}).insertion.alpha
+        for name, alpha in (("a", 0.25), ("b", 0.5), ("a", 0.125))
+    ]
+    assert rates == [0.25, 0.5, 0.125]  # each with its own helper, as it is now
+    assert sys.path == before[0]
+    assert not {"helper", "numbers_of_mine"} & set(sys.modules)
+
+
+def test_the_files_that_a_file_imports_are_part_of_the_identity(tmp_path: Path) -> None:
+    named = {"method": f"{with_helper(tmp_path, 0.25)}:MINE"}
+    before = with_sources(named)
+    assert with_sources(named) == before
+    with_helper(tmp_path, 0.5)
+    assert with_sources(named) != before
+
+
 def test_settings_of_a_method_in_a_file_are_listed(file: Path, invoke: Invoke) -> None:
     done = invoke("list", "settings", "./mine.py:MINE")
     assert done.code == 0, done.err

@@ -5,9 +5,11 @@ A package registers a method, network, noise or dataset in the entry point group
 `path/to/file.py:NAME`. Neither is imported before it is used.
 """
 
+import ast
 import contextlib
 import dataclasses
 import hashlib
+import importlib
 import importlib.util
 import inspect
 import os
@@ -129,7 +131,8 @@ def from_file(text: str, kind: str) -> object:
         loaded = importlib.util.module_from_spec(spec)
         sys.modules[module] = loaded  # dataclasses look up their module here
         try:
-            spec.loader.exec_module(loaded)
+            with _neighbours_importable(path):
+                spec.loader.exec_module(loaded)
         except KeyboardInterrupt:
             del sys.modules[module]
             raise
@@ -152,9 +155,43 @@ def _place(text: str) -> tuple[Path, str]:
     return Path(os.path.realpath(user_path(match["path"]))), match["name"]
 
 
+def neighbours(path: Path) -> list[Path]:
+    """Return the files in the folder of a Python file that it imports, directly or through each other."""
+    files = [path]
+    for file in files:  # grows in the loop
+        tree = ast.Module([], [])
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):  # reported later
+            tree = ast.parse(file.read_bytes())
+        names = [
+            alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+        ]
+        names += [str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        tops = {name.partition(".")[0] for name in names} - sys.stdlib_module_names
+        beside = [path.with_name(f"{top}.py") for top in sorted(tops)]
+        files += [other for other in beside if other.is_file() and other not in files]
+    return files[1:]
+
+
+@contextlib.contextmanager
+def _neighbours_importable(path: Path) -> Iterator[None]:
+    """Make the neighbours of a file importable, as modules that only this file sees."""
+    names = [file.stem for file in (path, *neighbours(path))]
+    others = {name: sys.modules.pop(name) for name in names if name in sys.modules}
+    sys.path.insert(0, str(path.parent))
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(str(path.parent))
+        for name in names:
+            sys.modules.pop(name, None)
+        sys.modules.update(others)
+
+
 def source_digest(path: Path) -> str:
-    """Return a digest of a source file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    """Return a digest of a source file and its neighbours."""
+    sources = [file.read_bytes() for file in (path, *neighbours(path))]
+    return hashlib.sha256(b"".join(sources)).hexdigest()[:16]
 
 
 def with_sources(value: Any) -> Any:  # noqa: ANN401
