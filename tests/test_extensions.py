@@ -117,6 +117,10 @@ def test_a_method_in_a_file_runs_and_resumes_from_the_command_line(file: Path, i
     changed = invoke(*words)
     assert changed.code == 0, changed.err
     assert changed.out.splitlines()[-1] != folder
+    assert "is not resumed" not in changed.out
+    other = invoke("run", folder, "-q")
+    assert f"{folder} is not resumed: an extension file, the data or" in other.err
+    assert other.out.strip() != folder
 
 
 def test_networks_and_noises_in_a_file_run_with_settings(file: Path, invoke: Invoke) -> None:

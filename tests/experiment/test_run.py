@@ -84,6 +84,19 @@ def test_a_run_that_was_finished_by_other_code_is_reported(
     assert by_other_code(folder) == f" with the code of commit {then} (now abc)"
 
 
+def test_a_run_folder_under_another_parent_is_not_resumed_in_silence(run_in: RunIn, tmp_path: Path) -> None:
+    folder = run_in(tiny_config(method="finetune", epochs=1), "my runs")
+    logger = Notes()
+    again = remnant.run(folder, out=tmp_path / "runs", loggers=[logger])
+    assert again == tmp_path / "runs" / folder.name
+    assert logger.notes == [
+        f"{folder} is not resumed: the run folder is {again}; --out '{folder.parent}' resumes it"
+    ]
+    logger.notes.clear()
+    assert remnant.run(folder, out=folder.parent, loggers=[logger]) == folder
+    assert not any("is not resumed" in note for note in logger.notes)
+
+
 def test_force_restarts_from_the_beginning(run_in: RunIn) -> None:
     folder = run_in(tiny_config())
     (folder / "metrics.jsonl").write_text("something else\n")

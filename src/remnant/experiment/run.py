@@ -1,6 +1,7 @@
 """Running an experiment, from Python or from the command line."""
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from remnant.config import Config
-from remnant.config.recipe import to_config, without_recipe
+from remnant.config.recipe import find, to_config, without_recipe
 from remnant.data import data_dir as find_data_dir
 from remnant.engine.threads import compute_threads
 from remnant.errors import RemnantError, memory_errors
@@ -60,7 +61,9 @@ def run_recipe(
         for line in without_recipe(config, recipe, settings):
             for logger in loggers:
                 logger.note(line)
-        return execute(config, options, loggers)
+        path = find(str(recipe)) if isinstance(recipe, str | Path) and not settings else None
+        earlier = path.parent if path is not None and path.name == "config.toml" else None
+        return execute(config, options, loggers, earlier)
 
 
 def _check_loggers(loggers: object) -> None:
@@ -76,8 +79,11 @@ def _check_loggers(loggers: object) -> None:
         raise RemnantError(f"loggers: expected a list of loggers, got {loggers!r:.80}. Write it in brackets.")
 
 
-def execute(config: Config, options: Options, loggers: Sequence[Logger]) -> Path:
-    """Run or resume the experiment of a config, and return its run folder."""
+def execute(config: Config, options: Options, loggers: Sequence[Logger], earlier: Path | None = None) -> Path:
+    """Run or resume the experiment of a config, and return its run folder.
+
+    `earlier` is the run folder that the config was read from, if any.
+    """
 
     def note(text: str) -> None:
         for logger in loggers:
@@ -86,9 +92,9 @@ def execute(config: Config, options: Options, loggers: Sequence[Logger]) -> Path
     _check_text(config)
     with compute_threads(config.threads):
         stream = build_stream(config, find_data_dir(options.data_dir))
-        for line in skipped_files(stream, options.strict):
-            note(line)
         folder = options.out / config.run_id(stream.fingerprint)
+        for line in [*skipped_files(stream, options.strict), *not_resumed(earlier, folder)]:
+            note(line)
         if is_finished(folder) and not options.force and not damage(folder):
             note(f"this run is already finished{by_other_code(folder)}; --force (force=True) repeats it")
             return folder
@@ -119,6 +125,19 @@ def _check_text(config: Config) -> None:
         raise RemnantError(
             f"expected settings that can be written in UTF-8, got {line!r:.200}. Rename the file."
         ) from error
+
+
+def not_resumed(earlier: Path | None, folder: Path) -> list[str]:
+    """Return a line if the config of a run folder is run in another folder."""
+    if earlier is None or earlier.resolve() == folder.resolve():
+        return []
+    if earlier.name == folder.name:
+        out = shlex.quote(str(earlier.parent))
+        return [f"{earlier} is not resumed: the run folder is {folder}; --out {out} resumes it"]
+    return [
+        f"{earlier} is not resumed: an extension file, the data or the name of the folder has changed "
+        f"since. This is another run, {folder}"
+    ]
 
 
 def by_other_code(folder: Path) -> str:
