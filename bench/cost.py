@@ -18,6 +18,7 @@ from statistics import mean
 from typing import Any
 
 from remnant.cli.run import parse
+from remnant.config.checks import unused_settings
 from remnant.config.recipe import to_config
 from remnant.config.registries import OF_METHOD
 from remnant.engine.threads import compute_threads
@@ -30,11 +31,14 @@ Turn = tuple[float, float, float, float]  # seconds of a task and of an epoch, a
 
 
 def settings_for(recipe: str, method: str, changes: list[str]) -> dict[str, Any]:
-    """Return the settings without those of components that the method does not have."""
-    known = to_config(recipe, {"method": method}).table()
+    """Return the settings without those that the method does not have."""
+    config = to_config(recipe, {"method": method})
+    known, unused = config.table(), unused_settings(config)
 
     def applies(key: str) -> bool:
         kind, dot, setting = key.partition(".")
+        if kind in unused:
+            return False
         return not dot or kind not in OF_METHOD or setting in known.get(kind, {})
 
     _, settings = parse([], [f"method={method}", *changes])

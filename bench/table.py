@@ -19,6 +19,8 @@ from typing import Any
 
 import remnant
 from remnant.cli.run import parse
+from remnant.config.checks import unused_settings
+from remnant.config.recipe import to_config
 from remnant.experiment.metrics import mean, standard_error
 
 VALIDATION = "validation=0.2"
@@ -36,8 +38,10 @@ def run(recipe: str, settings: dict[str, Any], out: Path, data_dir: Path | None)
 def submit(
     pool: ProcessPoolExecutor, args: argparse.Namespace, method: str, *changes: str
 ) -> list[Future[Result]]:
-    """Start the runs of a method, one per seed."""
-    jobs = [parse([], [*args.changes, f"method={method}", f"seed={s}", *changes]) for s in args.seeds]
+    """Start the runs of a method, one per seed; common settings that it does not use are left out."""
+    unused = unused_settings(to_config(args.recipe, {"method": method}))
+    common = [text for text in args.changes if text.partition("=")[0].partition(".")[0] not in unused]
+    jobs = [parse([], [*common, f"method={method}", f"seed={s}", *changes]) for s in args.seeds]
     return [pool.submit(run, args.recipe, settings, args.out, args.data_dir) for _, settings in jobs]
 
 

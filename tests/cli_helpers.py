@@ -10,6 +10,7 @@ import pytest
 from remnant.cli import main
 
 TINY = ["per_class=12", "net=small:4", "epochs=2", "buffer_size=20", "batch=8"]
+NO_BUFFER = [word for word in TINY if "buffer" not in word]  # for finetune
 
 
 def remnant(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:

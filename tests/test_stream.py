@@ -194,7 +194,6 @@ def test_every_proposed_split_is_valid() -> None:
         assert min(sizes) >= 1
 
 
-
 def test_the_fingerprint_depends_on_labels_and_pixels_only() -> None:
     data, same = tiny_data(), tiny_data()
     base = make_stream(data, data.y, range(6), [2, 2, 2], 0.0, rng()).fingerprint

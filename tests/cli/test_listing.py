@@ -47,6 +47,7 @@ def test_list_settings_of_a_method_has_its_settings_only(invoke: Invoke) -> None
         assert f"algorithm.{key} = " in done.out
     assert "schedule" not in done.out
     assert "insertion" not in done.out
+    assert "buffer_size" not in invoke("list", "settings", "finetune").out
 
 
 def test_list_settings_of_a_replay_method_has_the_values_of_the_method(invoke: Invoke) -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_helpers import TINY, Invoke, remnant
+from cli_helpers import NO_BUFFER, TINY, Invoke, remnant
 from run_helpers import assert_identical
 
 from remnant.cli.run import parse
@@ -40,7 +40,7 @@ def test_words_are_a_recipe_and_settings(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_folder_may_have_brackets_and_an_equals_sign_in_its_name(invoke: Invoke) -> None:
-    done = invoke("run", "--out", "a[/b]lr=1", "--method", "finetune", *TINY)
+    done = invoke("run", "--out", "a[/b]lr=1", "--method", "finetune", *NO_BUFFER)
     assert done.code == 0
     folder = done.out.splitlines()[-1]
     again = invoke("run", f"{folder}/config.toml", "--out", "a[/b]lr=1")
@@ -59,7 +59,7 @@ def test_suggested_commands_work(invoke: Invoke) -> None:
 
 
 def test_quiet_prints_the_folder_and_nothing_else(invoke: Invoke) -> None:
-    done = invoke("run", "--quiet", "--method", "finetune", *TINY)
+    done = invoke("run", "--quiet", "--method", "finetune", *NO_BUFFER)
     assert len(done.out.splitlines()) == 1
     assert done.err == ""
 
@@ -132,7 +132,7 @@ def test_a_mistake_is_a_message_and_exit_code_2(
 
 
 def test_force_and_strict_reach_the_run(invoke: Invoke) -> None:
-    words = ["run", "--method", "finetune", "--strict", "--save-every", "0", *TINY]
+    words = ["run", "--method", "finetune", "--strict", "--save-every", "0", *NO_BUFFER]
     folder = Path(invoke(*words).out.splitlines()[-1])
     before = (folder / "result.json").stat().st_mtime_ns
     assert "already finished" in invoke(*words).out
@@ -142,7 +142,7 @@ def test_force_and_strict_reach_the_run(invoke: Invoke) -> None:
 
 def test_tensorboard_events_are_written_if_asked_for(invoke: Invoke) -> None:
     pytest.importorskip("tensorboard")
-    words = ["run", "-q", "--method", "finetune", *TINY]
+    words = ["run", "-q", "--method", "finetune", *NO_BUFFER]
     folder = Path(invoke(*words, "--tensorboard").out.strip())
     assert list((folder / "tensorboard").iterdir())
     assert not (Path(invoke(*words, "--seed", "1").out.strip()) / "tensorboard").exists()

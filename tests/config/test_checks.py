@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from remnant.config import resolve
-from remnant.config.checks import config_problems
+from remnant.config.checks import config_problems, unused_settings
+from remnant.config.recipe import to_config
 from remnant.errors import RemnantError
 from remnant.methods.registry import METHODS
 
@@ -91,3 +92,31 @@ def test_skeletons_go_with_all_methods_that_do_not_need_images() -> None:
         assert config.label == method
         assert list(config_problems(config)) == []
         assert getattr(config.consolidation, "cutmix", 0) == getattr(config.objective, "cutmix", 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "words"),
+    [
+        (
+            "spr",
+            {"lr": 0.5},
+            "lr: expected settings that spr uses; it has algorithm.lr, algorithm.finetune_lr",
+        ),
+        ("finetune", {"buffer_size": 50}, "buffer_size: expected settings that finetune uses. Remove"),
+        ("joint", {"insertion": "lowest-loss"}, "insertion: "),
+        ("gdumb", {"lr": 0.5, "momentum": 0.5}, "it has consolidation.lr, consolidation.momentum"),
+        ("cnll", {"weight_decay": 0.5}, "algorithm.weight_decay"),
+    ],
+)
+def test_a_setting_that_the_method_does_not_use_is_an_error(
+    method: str, given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(RemnantError, match=re.escape(words)) as caught:
+        to_config("digits", {"method": method} | given)
+    assert f"`remnant list settings {method}`" in str(caught.value)
+    to_config({"method": method} | given, {})  # settings of a recipe may be for other methods
+
+
+def test_methods_that_train_and_replay_use_all_settings() -> None:
+    assert unused_settings(resolve({"method": "aer-abs"})) == set()
+    assert unused_settings(resolve({"method": "er"})) == set()

@@ -147,11 +147,15 @@ def all_settings() -> Iterator[tuple[str, str]]:
 def method_settings(name: str) -> Iterator[tuple[str, str]]:
     """Yield the settings of one method with the values it has by default."""
     from remnant.config import Config, resolve
+    from remnant.config.checks import unused_settings
     from remnant.config.registries import REGISTRIES
     from remnant.settings import describe_setting
 
     config = resolve({"method": name})
+    unused = unused_settings(config)
     for key, value in config.table().items():
+        if key in unused:
+            continue
         about = str(Config.model_fields[key].description)
         if not isinstance(value, dict):
             yield f"{key} = {value!r}", about

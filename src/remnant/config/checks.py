@@ -1,12 +1,13 @@
 """Checks for settings that cannot be used together."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from remnant.config.registries import components_of
 from remnant.config.schema import Config
 from remnant.errors import RemnantError
+from remnant.methods.epoch_schedule import Phase, phases
 from remnant.methods.protocol import Problem
 from remnant.nets import check_fits as check_net
 from remnant.noise import check_fits as check_noise
@@ -43,3 +44,32 @@ def config_problems(config: Config) -> Iterator[Problem]:
             text = f"{name}: CutMix needs images, but {spec.name} has skeletons; set {name}.cutmix=0"
             yield Problem.of(text, "data", "method", name)
     yield from method.check(config.setup(), config.method)
+
+
+def unused_settings(config: Config) -> set[str]:
+    """Return the settings that have no effect with the method of a config."""
+    unused, done = set(config.algorithm.unused), Phase.IDLE
+    if config.schedule is None:  # not a replay method
+        return unused
+    for phase in phases(config.schedule, config.epochs):
+        done |= phase
+    if not done & (Phase.REPLAY | Phase.WRITE):
+        unused |= {"buffer_size", "insertion", "replacement", "scoring"}
+    if Phase.TRAIN not in done:
+        unused |= {"lr", "lr_drops", "momentum", "weight_decay"}
+    return unused
+
+
+def check_used(config: Config, keys: Iterable[str]) -> None:
+    """Raise RemnantError if settings that a user gave, as `key` or `component.key`, have no effect."""
+    unused, label = unused_settings(config), config.label
+    given = [key for key in keys if key.partition(".")[0] in unused]
+    if not given:
+        return
+    own = [f"{k}.{name}" for k, v in config.table().items() if isinstance(v, dict) for name in v]
+    similar = [name for name in own if name.partition(".")[0] not in unused and name.endswith(tuple(given))]
+    has = f"; it has {', '.join(similar)}" if similar else ""
+    raise RemnantError(
+        f"{', '.join(given)}: expected settings that {label} uses{has}. Remove the others; "
+        f"`remnant list settings {config.method}` lists all settings of {label}."
+    )

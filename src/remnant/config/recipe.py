@@ -14,6 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from remnant.config.checks import check_used
 from remnant.config.components import as_table, build, describe, short
 from remnant.config.registries import OF_METHOD, REGISTRIES, find_method
 from remnant.config.resolve import DEFAULTS, resolve, unknown_key
@@ -47,11 +48,13 @@ def to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: 
     Without a recipe it is that of digits, or, if a dataset is set, the defaults of all settings.
     """
     try:
-        return _to_config(recipe, settings)
+        config = _to_config(recipe, settings)
     except RecursionError as error:
         raise RemnantError(
             "expected settings without deeply nested tables and lists. Remove them."
         ) from error
+    check_used(config, settings)
+    return config
 
 
 def _to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any]) -> Config:
