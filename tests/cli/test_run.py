@@ -39,6 +39,14 @@ def test_words_are_a_recipe_and_settings(tmp_path: Path, monkeypatch: pytest.Mon
         parse(["lr=0.5"], ["lr=0.25"])
 
 
+def test_common_settings_are_options(invoke: Invoke) -> None:
+    options = ["--epochs", "2", "--lr", "0.05", "--buffer-size", "20", "--batch", "8", "--net", "small:4"]
+    a = invoke("run", "-q", "per_class=12", *options, "--seed", "1")
+    assert a.code == 0, a.err
+    words = ["epochs=2", "lr=0.05", "buffer_size=20", "batch=8", "net=small:4", "seed=1"]
+    assert invoke("run", "-q", "--per-class", "12", *words).out == a.out
+
+
 def test_a_folder_may_have_brackets_and_an_equals_sign_in_its_name(invoke: Invoke) -> None:
     done = invoke("run", "--out", "a[/b]lr=1", "--method", "finetune", *NO_BUFFER)
     assert done.code == 0

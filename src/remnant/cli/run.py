@@ -34,6 +34,11 @@ def run(
         str | None, typer.Option(help="symmetric:0.4, instance:0.2, file:labels.npy, none, ...")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs per task.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Samples of the stream in a step.")] = None,
+    buffer_size: Annotated[int | None, typer.Option(help="Samples in the buffer.")] = None,
+    net: Annotated[str | None, typer.Option(help="A name, see `remnant list nets`, or FILE.py:NAME.")] = None,
     per_class: Annotated[
         int | None, typer.Option(help="Use a fixed subset of this many training samples per class.")
     ] = None,
@@ -72,7 +77,8 @@ def run(
     The last line printed is the run folder. Repeating the command resumes an interrupted run, bit for bit,
     and does nothing if the run is finished.
     """
-    named = {"method": method, "noise": noise, "seed": seed, "per_class": per_class}
+    named = {"method": method, "noise": noise, "seed": seed, "epochs": epochs, "lr": lr, "batch": batch}
+    named |= {"buffer_size": buffer_size, "net": net, "per_class": per_class}
     texts = [f"{key}={value}" for key, value in named.items() if value is not None]
     recipe, settings = parse(words or [], [*texts, *(changes or [])])
     if dry_run:
