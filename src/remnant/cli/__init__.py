@@ -19,7 +19,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("run")(run.run)
+# Unknown options reach the command as words, so that it can say what to type instead.
+app.command("run", context_settings={"ignore_unknown_options": True})(run.run)
 app.command("list")(listing.list_)
 app.command("check")(check.check)
 app.add_typer(data.app, name="data", help="Download and check datasets, show label noise.")

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from remnant.cli.data import DataDir
+from remnant.cli.messages import check_one_seed, first_line, unknown_option
 from remnant.errors import Interrupted, RemnantError
 from remnant.settings import literal
 
@@ -26,6 +27,7 @@ Settings = Annotated[
 
 
 def run(
+    ctx: typer.Context,
     words: Words = None,
     method: Annotated[
         str | None, typer.Option(help="A name, see `remnant list methods`, or FILE.py:NAME.")
@@ -33,7 +35,7 @@ def run(
     noise: Annotated[
         str | None, typer.Option(help="symmetric:0.4, instance:0.2, file:labels.npy, none, ...")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed.")] = None,
+    seed: Annotated[str | None, typer.Option(metavar="INTEGER", help="Random seed.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs per task.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     batch: Annotated[int | None, typer.Option(help="Samples of the stream in a step.")] = None,
@@ -80,10 +82,17 @@ def run(
     named = {"method": method, "noise": noise, "seed": seed, "epochs": epochs, "lr": lr, "batch": batch}
     named |= {"buffer_size": buffer_size, "net": net, "per_class": per_class}
     texts = [f"{key}={value}" for key, value in named.items() if value is not None]
+    if any(word.startswith("-") for word in words or []):
+        options = {p.opts[0]: not getattr(p, "is_flag", False) for p in ctx.command.params}
+        raise RemnantError(unknown_option(words or [], options))
     recipe, settings = parse(words or [], [*texts, *(changes or [])])
+    line = first_line(recipe, settings, out)
     if dry_run:
+        print(f"# run       {line}", flush=True)
         print_plan(recipe, settings, out, data_dir, strict)
         return
+    if not quiet:
+        print(line, flush=True)  # at once: importing torch takes seconds
     from remnant.experiment.loggers.console import console_logger
     from remnant.experiment.loggers.tensorboard import TensorBoard
     from remnant.experiment.run import run_recipe
@@ -109,8 +118,6 @@ def parse(words: Sequence[str], texts: Sequence[str]) -> tuple[str | None, dict[
     ('cifar10-small', {'lr': 0.1, 'net.width': 16})
     """
     recipes = [word for word in words if "=" not in word or os.path.exists(word)]
-    if len(recipes) > 1:
-        raise RemnantError(f"expected one recipe, got {', '.join(recipes)}.")
     settings: dict[str, Any] = {}
     for text in [*texts, *(word for word in words if word not in recipes)]:
         key, equals, value = text.partition("=")
@@ -120,6 +127,12 @@ def parse(words: Sequence[str], texts: Sequence[str]) -> tuple[str | None, dict[
         if key in settings:
             raise RemnantError(f"expected each setting once, got {key} twice.")
         settings[key] = literal(value.strip())
+    check_one_seed(recipes, settings)
+    if len(recipes) > 1:
+        raise RemnantError(
+            f"expected one recipe, got {', '.join(recipes)}. Write a method as --method NAME, "
+            "and other settings as key=value."
+        )
     return (recipes[0] if recipes else None), settings
 
 

@@ -143,9 +143,10 @@ def _parsed(name: str) -> dict[str, Any]:
                 f"{name}: expected a run folder with a file config.toml, found none. Repeat the command that "
                 "started the run."
             )
+        is_method = f" {name} is a method: write --method {name}." if find_method(name) else ""
         raise RemnantError(
-            f"unknown recipe {name!r}{nearest(name, known)} Expected one of {', '.join(known)}, or the "
-            "path of a TOML file or a run folder."
+            f"unknown recipe {name!r}{nearest(name, known)}{is_method} Expected one of {', '.join(known)}, "
+            "or the path of a TOML file or a run folder."
         )
     try:
         text = known[name] if path is None else path.read_text(encoding="utf-8")

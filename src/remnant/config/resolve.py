@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from remnant.config.checks import config_problems
-from remnant.config.components import as_table, build, describe
+from remnant.config.components import as_table, build, describe, name_of
 from remnant.config.registries import (
     COMPONENTS,
     CUSTOM,
@@ -22,7 +22,7 @@ from remnant.config.registries import (
 from remnant.config.schema import Config
 from remnant.data import Dataset, entry
 from remnant.errors import RemnantError, nearest
-from remnant.extensions import with_absolute_paths
+from remnant.extensions import Registry, with_absolute_paths
 from remnant.methods.protocol import Algorithm
 from remnant.methods.registry import ALGORITHMS, METHODS, SUFFIXES
 from remnant.settings import settings
@@ -118,14 +118,26 @@ def _components(raw: Mapping[str, Any], method: Algorithm) -> tuple[dict[str, An
 
 def _component(kind: str, value: Any, default: Any, own: Any) -> Any:  # noqa: ANN401
     """Return the default with other settings, or another component; `own` is that of the method."""
+    registry = REGISTRIES[kind]
+    if isinstance(value, int | float):
+        raise ValueError(f"expected a name, got {value}{_with_name(registry, default, value)}")
     if not isinstance(value, str | Mapping):
         return checked(kind, value)
-    registry = REGISTRIES[kind]
     base = describe_algorithm(own, own) if kind == "algorithm" else describe(registry, default, own)
     table = as_table(registry, value)
     if table.get("name", base.get("name")) == base.get("name"):
         table = base | table
     return default if table == base else checked(kind, build(registry, table, default))
+
+
+def _with_name(registry: Registry, default: object, value: float) -> str:
+    """Return a hint for a number that was given instead of a component with this setting."""
+    text = f"{name_of(registry, default)}:{value}"
+    try:
+        build(registry, as_table(registry, text))
+    except ValueError as error:
+        return f"; {text}: {error}"
+    return f"; write {text}"
 
 
 def unknown_key(key: str) -> str:

@@ -1,0 +1,81 @@
+"""What `remnant run` says before it imports torch: its first line, and what to type instead of a mistake."""
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from remnant.errors import RemnantError
+
+RECIPES = Path(__file__).parents[1] / "config" / "recipes"
+DEFAULTS = {"method": "aer-abs", "noise": "symmetric:0.4", "data": "digits", "seed": 0}  # as in the schema
+
+
+def first_line(recipe: str | None, settings: Mapping[str, Any], out: Path) -> str:
+    """Return what is about to run, as far as it is known without resolving the settings.
+
+    >>> first_line(None, {"method": "er", "lr": 0.5}, Path("runs"))
+    'er on digits, noise symmetric:0.4, seed 0, lr=0.5 -> runs/'
+    """
+    is_custom = recipe is None and "data" in settings  # without a recipe, other defaults follow from the data
+    known = ({} if is_custom else _recipe(recipe or "digits")) | dict(settings)
+    place = known.get("data", recipe)
+    noise = known.get("noise")
+    if isinstance(noise, str) and any(key.startswith("noise.") for key in settings):
+        noise = noise.partition(":")[0]
+    parts = [f"{known['method']} on {place}" if "method" in known else str(place)]
+    parts += [f"noise {noise}"] if isinstance(noise, str) else []
+    parts += [f"seed {known['seed']}"] if "seed" in known else []
+    parts += [f"{key}={value}" for key, value in settings.items() if key not in DEFAULTS]
+    return f"{', '.join(parts)} -> {out}/"
+
+
+def _recipe(name: str) -> dict[str, Any]:
+    """Return what a recipe says, with defaults unless it has a base; nothing of a run folder."""
+    places = (RECIPES / f"{name}.toml", Path(name), RECIPES / "paper" / f"{name}.toml")
+    try:
+        path = next(place for place in places if place.is_file())
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (StopIteration, OSError, ValueError):  # reported when the recipe is resolved
+        return {}
+    # A written config has components, which may give its method another name.
+    table = {} if path.name == "config.toml" else table
+    return {key: table[key] for key in DEFAULTS if key in table} if "base" in table else DEFAULTS | table
+
+
+def unknown_option(words: Sequence[str], options: Mapping[str, bool]) -> str:
+    """Return what to type instead of the first word that is not an option.
+
+    `options` has the known ones, and whether they take a value.
+    """
+    from remnant.config.resolve import DEFAULTS as SETTINGS, RENAMED, unknown_key
+
+    found = next(number for number, word in enumerate(words) if word.startswith("-"))
+    option, _, value = words[found].partition("=")
+    name = option.lstrip("-").replace("-", "_")
+    name = {"learning_rate": "lr", **RENAMED}.get(name, name)
+    following = [word for word in words[found + 1 :][:1] if not word.startswith("-")]
+    value = value or next(iter(following), "VALUE")
+    instead = {key: f"{key}={value}" for key in SETTINGS}
+    for known, takes_value in options.items():
+        instead[known.lstrip("-").replace("-", "_")] = f"{known} {value}" if takes_value else known
+    close = difflib.get_close_matches(name, instead, n=1)
+    if "." in name and name.partition(".")[0] in SETTINGS:
+        return f"expected a known option, got {option}: write {name}={value}"
+    if close:
+        return f"expected a known option, got {option}: write {instead[close[0]]}"
+    similar = unknown_key(name).partition(";")[2]  # in components, such as insertion.alpha
+    hint = f";{similar} Settings are written as key=value." if similar else ". See `remnant run --help`."
+    return f"expected a known option, got {option}{hint}"
+
+
+def check_one_seed(words: Sequence[str], settings: Mapping[str, Any]) -> None:
+    """Raise RemnantError if there are several seeds: `--seed 0,1,2`, or `--seed 0` with further `words`."""
+    seeds = re.findall(r"[^\s,\[\]]+", str(settings.get("seed", "")))
+    seeds += [word for word in words if seeds and word.isdecimal() and not os.path.exists(word)]
+    if len(seeds) > 1:
+        loop = f"for s in {' '.join(seeds)}; do remnant run --seed $s; done"
+        raise RemnantError(f"seed: expected one number, got {', '.join(seeds)}. For several runs: {loop}")
