@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -57,13 +58,16 @@ def test_a_folder_may_have_brackets_and_an_equals_sign_in_its_name(invoke: Invok
     assert invoke("run", folder, "--out", "a[/b]lr=1", "-q").out == f"{folder}\n"
 
 
-def test_suggested_commands_work(invoke: Invoke) -> None:
+def test_suggested_commands_work_again_when_the_run_is_shown_again(invoke: Invoke) -> None:
     words = ["--method", "er", *TINY[:2], *TINY[3:], "epochs=1", "--data-dir", "my data"]
     done = invoke("run", *words)
-    folder = done.out.splitlines()[-1]
     # aer-abs would need two epochs.
-    assert f"remnant run {folder} --data-dir 'my data' --method er-ace" in done.out
-    assert invoke("run", folder, "--data-dir", "my data", "--method", "er-ace").code == 0
+    command = "per_class=12 net=small:4 buffer_size=20 batch=8 epochs=1 --method er-ace --data-dir 'my data'"
+    assert f"remnant run {command}\n" in done.out
+    assert f"remnant run {command}\n" in invoke("run", *words).out
+    assert invoke("run", *shlex.split(command)).code == 0
+    again = invoke("run", done.out.splitlines()[-1])
+    assert f"remnant run {done.out.splitlines()[-1]} --seed 1\n" in again.out
 
 
 def test_quiet_prints_the_folder_and_nothing_else(invoke: Invoke) -> None:

@@ -1,4 +1,5 @@
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,9 +8,21 @@ import numpy as np
 import pytest
 from conftest import tiny_config
 
-from remnant.config import recipe, resolve
-from remnant.report.paper import PaperFigures
-from remnant.report.summary import consolidation, figures, files, next_steps, others, paper, program, show
+from remnant.cli.run import parse
+from remnant.config.recipe import to_config
+from remnant.report.summary import (
+    Command,
+    as_text,
+    consolidation,
+    figures,
+    files,
+    next_steps,
+    others,
+    paper,
+    program,
+    show,
+    wrapped,
+)
 
 RESULT: dict[str, Any] = {
     "faa": 51.26,
@@ -29,7 +42,7 @@ def test_a_summary_has_the_accuracies_the_buffer_the_files_and_what_to_try_next(
     run_in: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = run_in(tiny_config(epochs=2, method="er"))
-    show(folder, None)
+    show(folder, Command(None, {"method": "er", "epochs": 2}))
     text, result = capsys.readouterr().out, json.loads((folder / "result.json").read_text())
     assert "er on digits, noise symmetric:0.4, seed 0" in text
     for number, value in enumerate(result["accuracy"][-1]):
@@ -38,8 +51,8 @@ def test_a_summary_has_the_accuracies_the_buffer_the_files_and_what_to_try_next(
     assert f"{result['faa']:.1f} %  mean over tasks, test split" in text
     assert f"{result['buffer']['noisy']}  of 20 samples" in text
     assert "buffer.safetensors  the buffer" in text
-    assert f"run {folder} --method aer-abs" in text
-    assert f"run {folder} --noise symmetric:0.6" in text
+    assert "remnant run epochs=2 --method aer-abs\n" in text
+    assert "remnant run epochs=2 --method er --noise symmetric:0.6\n" in text
     assert "list methods" in text
 
 
@@ -50,7 +63,7 @@ def true_labels(dataset: Any, rng: np.random.Generator) -> Any:  # noqa: ANN401
 def test_a_run_with_python_objects_has_a_summary_without_commands(
     run_in: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    show(run_in(tiny_config(epochs=2, method="er", noise=true_labels)), None)
+    show(run_in(tiny_config(epochs=2, method="er", noise=true_labels)), Command(None, {}))
     text = capsys.readouterr().out
     assert "true_labels, seed 0" in text
     assert "final average accuracy" in text
@@ -99,7 +112,7 @@ def test_several_buffers_have_a_line_each() -> None:
     assert ("buffer purity", "85.0 %", "stored labels that are clean, in clean") in both
     assert "clean.safetensors  the buffer" in files(Path("x"), {"buffers": buffers})
     more = buffers | {"noisy": {"size": 2}}
-    assert "*.safetensors   the buffers clean, noisy" in files(Path("x"), {"buffers": more})
+    assert "*.safetensors  the buffers clean, noisy" in files(Path("x"), {"buffers": more})
 
 
 def test_a_consolidation_has_its_precision_and_its_fallbacks() -> None:
@@ -113,26 +126,73 @@ def test_a_consolidation_has_its_precision_and_its_fallbacks() -> None:
 
 
 def test_the_figures_of_the_paper_are_shown_with_the_differences() -> None:
-    (row,) = paper(PaperFigures(41.24, 0.4, 21.2, ("net.width = 64", "epochs = 50")))
-    assert row == (
-        "in the paper",
-        "41.2 %",
-        "+- 0.4 over 5 seeds, forgetting 21.2; with net.width = 64, epochs = 50",
-    )
-    assert paper(PaperFigures(41.24, None, None, ())) == [("in the paper", "41.2 %", "over 5 seeds")]
-    assert paper(None) == []
+    given = {"noise": "block:0.2", "epochs": 5}
+    (row,) = paper(to_config("paper/cifar100", given))
+    assert row == ("in the paper", "41.2 %", "+- 0.4 over 5 seeds, forgetting 21.2; with epochs = 50")
 
 
-def test_only_commands_that_work_are_suggested() -> None:
-    folder, table = Path("my runs"), tiny_config(method="er", epochs=1).table()
-    text = next_steps(folder, table, {"noise": "symmetric:0.6"}, Path("my data"))
-    assert "run 'my runs' --data-dir 'my data' --method er-ace " in text  # aer-abs needs two epochs
-    assert "--noise symmetric:0.2 " in text
-    assert "--noise" in next_steps(folder, table, {"noise": "none", "noise_rate": 0.0}, None)
-    for labels in ({"noise": "given"}, {"noise": "none", "noise_rate": None}):  # not known to be clean
-        assert "--noise" not in next_steps(folder, table, labels, None)
-    default = next_steps(folder, resolve(recipe.read("digits")).table(), {"noise": "symmetric:0.4"}, None)
-    assert "run --method er " in default  # the folder is not needed
+@pytest.mark.parametrize("name", ["paper/cifar10", "cifar10"])
+def test_a_benchmark_without_a_number_in_the_paper_says_so(name: str) -> None:
+    ((_, value, text),) = paper(to_config(name, {"noise": "asymmetric:0.4", "method": "er"}))
+    assert (value, text) == ("-", "the paper has no number for er with noise asymmetric:0.4 on cifar10")
+    assert paper(to_config("digits", {})) == []
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the words after `run` of each suggested command."""
+    lines = text.replace("\\\n", "").splitlines()
+    return [shlex.split(line)[2:] for line in lines if " run" in line and not line.lstrip().startswith("#")]
+
+
+def suggested(name: str | None, width: int = 80, **settings: Any) -> list[list[str]]:  # noqa: ANN401
+    return commands(next_steps(Command(name, settings), to_config(name, settings), width))
+
+
+def test_the_recipe_is_suggested_with_the_changes_of_the_user() -> None:
+    method, noise = suggested("paper/cifar10", epochs=4, **{"net.width": 8})
+    assert method == ["paper/cifar10", "epochs=4", "net.width=8", "--method", "er"]
+    assert noise == ["paper/cifar10", "epochs=4", "net.width=8", "--noise", "symmetric:0.6"]
+    config = to_config(*parse(method[:3], [f"method={method[-1]}"]))
+    assert (config.label, config.lr, config.epochs) == ("er", 0.1, 4)  # and not 0.03, the lr of aer-abs
+
+
+def test_a_suggestion_is_another_run_that_works() -> None:
+    (method, _) = suggested(None, method="er", epochs=1)
+    assert method == ["epochs=1", "--method", "er-ace"]  # aer-abs needs two epochs
+    assert suggested(None)[0] == ["--method", "er"]
+    assert suggested(None, noise="symmetric:0.6")[1] == ["--noise", "symmetric:0.2"]
+    # With all components of aer-abs, each of the methods would be the same run.
+    parts = {"objective": "asymmetric", "schedule": "alternate", "insertion": "lowest-loss"}
+    (noise,) = suggested(None, method="er", replacement="abs", **parts)
+    assert noise[-2:] == ["--noise", "symmetric:0.6"]
+    (only,) = suggested("paper/food101n")  # has labels of its own
+    assert only == ["paper/food101n", "--method", "er"]
+    text = next_steps(Command(None, {}), to_config(None, {}), 80, can_add_noise=False)
+    assert commands(text) == [["--method", "er"]]
+
+
+def test_of_a_run_folder_another_seed_is_suggested(tmp_path: Path) -> None:
+    config = to_config("paper/cifar10", {})
+    (tmp_path / "config.toml").write_text(config.toml())
+    for name in (tmp_path, tmp_path / "config.toml"):
+        assert suggested(str(name)) == [[str(name), "--seed", "1"]]
+
+
+def test_the_folders_are_part_of_a_suggestion() -> None:
+    command = Command(None, {}, Path("my runs"), Path("my data"))
+    text = next_steps(command, to_config(None, {}), 200)
+    assert "remnant run --method er --data-dir 'my data' --out 'my runs'\n" in text
+
+
+def test_a_long_command_is_wrapped_between_words() -> None:
+    text = next_steps(Command("paper/cifar10", {"net.width": 8}), to_config("paper/cifar10", {}), 40)
+    assert "    remnant run paper/cifar10 \\\n      net.width=8 --method er\n" in text
+    assert wrapped(["remnant run", "x" * 50], 40).splitlines()[1] == "      " + "x" * 50
+
+
+@pytest.mark.parametrize("value", [0.5, 1e-05, True, 3, "abs", "0.5", "a b", [1, 2], {"name": "abs", "x": 2}])
+def test_a_value_is_written_as_it_can_be_typed(value: object) -> None:
+    assert parse([], [f"key={as_text(value)}"]) == (None, {"key": value})
 
 
 def test_the_program_is_called_by_its_path_if_its_name_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,9 +105,9 @@ def run(
         typer.echo(f"\nremnant: {stop}", err=True)
         raise typer.Exit(130) from stop
     if not quiet:
-        from remnant.report.summary import show
+        from remnant.report.summary import Command, show
 
-        show(folder, data_dir)
+        show(folder, Command(recipe, settings, out, data_dir))
     typer.echo(os.fsencode(folder))  # exactly, even if the terminal cannot show it
 
 
@@ -149,7 +149,6 @@ def print_plan(
     from remnant.experiment.estimate import estimate
     from remnant.experiment.loggers.console import duration
     from remnant.experiment.result import is_finished
-    from remnant.report.paper import paper_figures
     from remnant.report.summary import paper
 
     config = to_config(recipe, settings)
@@ -172,6 +171,6 @@ def print_plan(
     print(f"# steps     {steps}")
     print(f"# time      about {duration(expected.seconds)} on {config.threads} thread(s)")
     print(f"# memory    about {expected.megabytes:,.0f} MB")
-    for _, value, meaning in paper(paper_figures(config)):
+    for _, value, meaning in paper(config):
         print(f"# paper     {value} {meaning}")
     print(f"# folder    {folder} ({'finished' if is_finished(folder) else 'to do'})")

@@ -7,7 +7,7 @@ from typing import Any
 
 from remnant.config import Config, resolve
 from remnant.config.components import short
-from remnant.config.recipe import apply, papers, read
+from remnant.config.recipe import apply, papers, read, recipes
 from remnant.config.registries import REGISTRIES
 
 IGNORED = ("name", "method", "seed", "threads", "channels_last")  # may differ from the paper's run
@@ -21,6 +21,11 @@ class PaperFigures:
     error: float | None  # standard error of the mean
     forgetting: float | None
     differences: tuple[str, ...]  # settings of the paper that the run does not have, such as `epochs = 50`
+
+
+def benchmarks() -> list[str]:
+    """Return the names of the paper's benchmarks, with or without published results."""
+    return [name.removeprefix("paper/") for name in recipes() if name.startswith("paper/")]
 
 
 def paper_figures(config: Config) -> PaperFigures | None:

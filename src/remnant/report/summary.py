@@ -1,8 +1,11 @@
 """The summary of a finished run on the console."""
 
+import json
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,33 +14,80 @@ from rich.markup import escape
 from rich.table import Table
 
 from remnant.config import Config, resolve
-from remnant.config.recipe import apply, read
-from remnant.data import data_dir_option
+from remnant.config.components import short
+from remnant.config.recipe import find, read, to_config
+from remnant.config.registries import REGISTRIES
 from remnant.errors import RemnantError
 from remnant.experiment.loggers.console import duration
 from remnant.experiment.result import read_result
-from remnant.report.paper import PaperFigures, paper_figures
+from remnant.report.paper import benchmarks, paper_figures
+from remnant.settings import literal
 
 OTHERS = ("er", "aer-abs", "er-ace")  # methods to suggest
+AS_OPTIONS = ("method", "noise", "seed")  # settings that suggested commands have as options
+INDENT = 4
 
 
-def show(folder: Path, data_dir: Path | None) -> None:
+@dataclass(frozen=True)
+class Command:
+    """The command that started a run: its recipe, settings and folders."""
+
+    recipe: str | None
+    settings: Mapping[str, Any]
+    out: Path = Path("runs")
+    data_dir: Path | None = None
+
+    @property
+    def repeats_a_run(self) -> bool:
+        """Return whether the recipe is the config of a run, with values that fit its method and noise."""
+        path = None if self.recipe is None else find(self.recipe)
+        return path is not None and path.name == "config.toml"
+
+    def words(self) -> list[str]:
+        """Return the command, word by word, as it can be typed."""
+        options = {f"--{key}": self.settings[key] for key in AS_OPTIONS if key in self.settings}
+        options |= {} if self.data_dir is None else {"--data-dir": str(self.data_dir)}
+        options |= {} if self.out == Path("runs") else {"--out": str(self.out)}
+        words = [f"{k}={as_text(v)}" for k, v in self.settings.items() if k not in AS_OPTIONS]
+        words = [*([self.recipe] if self.recipe else []), *words]
+        pairs = [f"{option} {shlex.quote(as_text(value))}" for option, value in options.items()]
+        return [f"{program()} run", *map(shlex.quote, words), *pairs]
+
+
+def as_text(value: Any) -> str:  # noqa: ANN401
+    """Return the text of a value on the command line.
+
+    >>> [as_text(value) for value in (0.5, True, "abs", [1, 2], {"name": "abs"})]
+    ['0.5', 'true', 'abs', '[1, 2]', '{name = "abs"}']
+    """
+    if isinstance(value, str) and literal(value) == value:
+        return value
+    if isinstance(value, Mapping):
+        inner = {k: json.dumps(v) if isinstance(v, str) else as_text(v) for k, v in value.items()}
+        return f"{{{', '.join(f'{key} = {text}' for key, text in inner.items())}}}"
+    return json.dumps(value)
+
+
+def show(folder: Path, command: Command) -> None:
     """Print the results of a finished run, where its files are, and what to try next."""
     console = Console()
-    result, table = read_result(folder), read(str(folder))
+    result, config = read_result(folder), _resolved(read(str(folder)))
     console.print()
     title = f"on {result['data']}, noise {escape(result['noise'])}, seed {result['seed']}"
     console.print(f"[bold]{result['method']}[/] {title}", highlight=False)
     console.print(accuracies(result))
     accuracy, *rest = figures(result)
-    config = _resolved(table)
-    published = paper(paper_figures(config)) if config else []
-    for name, value, meaning in [accuracy, *published, *rest]:
-        console.print(f"  {name:24s} {value:>9s}  [dim]{meaning}[/]", highlight=False)
+    table = Table(box=None, pad_edge=False, padding=0, show_header=False)
+    for width, justify in ((26, "left"), (10, "right")):
+        table.add_column(min_width=width, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for name, value, meaning in [accuracy, *(paper(config) if config else []), *rest]:
+        table.add_row(f"  {name}", value, f"[dim]  {escape(meaning)}[/]")
+    console.print(table, highlight=False)
     console.print()
     console.print(files(folder, result), markup=False, highlight=False, soft_wrap=True)
     if config:
-        steps = next_steps(folder, table, result, data_dir)
+        is_clean = result["noise"] != "none" or result["noise_rate"] == 0  # before noise is added
+        steps = next_steps(command, config, console.width, can_add_noise=is_clean)
         console.print(steps, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -96,10 +146,13 @@ def percent(value: float | None, otherwise: str = "unknown") -> str:
     return otherwise if value is None else f"{value:.1f} %"
 
 
-def paper(found: PaperFigures | None) -> list[tuple[str, str, str]]:
+def paper(config: Config) -> list[tuple[str, str, str]]:
     """Return the published accuracy of this method, noise and benchmark, and the settings that differ."""
+    found = paper_figures(config)
     if found is None:
-        return []
+        noise = short(REGISTRIES["noise"], config.noise)
+        text = f"the paper has no number for {config.label} with noise {noise} on {config.name}"
+        return [("in the paper", "-", text)] if config.name in benchmarks() else []
     error = "" if found.error is None else f"+- {found.error:.1f} "
     forgetting = "" if found.forgetting is None else f", forgetting {found.forgetting:.1f}"
     differences = f"; with {', '.join(found.differences)}" if found.differences else ""
@@ -135,37 +188,61 @@ def consolidation(found: dict[str, Any] | None) -> list[tuple[str, str, str]]:
 def files(folder: Path, result: dict[str, Any]) -> str:
     """Return a description of the files in the run folder."""
     names = [name for name, buffer in result["buffers"].items() if buffer["size"]]
-    kept = f"     {names[0]}.safetensors  the buffer" if len(names) == 1 else ""
-    if len(names) > 1:
-        kept = f"\n    *.safetensors   the buffers {', '.join(names)}"
-    return (
-        f"  {folder}/\n"
-        "    result.json     all numbers          metrics.jsonl       one line per epoch and task\n"
-        f"    config.toml     repeats this run{kept}"
-    )
+    rows = {"result.json": "all numbers", "metrics.jsonl": "one line per epoch and task"}
+    rows |= {"config.toml": "repeats this run"}
+    rows |= {f"{names[0]}.safetensors": "the buffer"} if len(names) == 1 else {}
+    rows |= {"*.safetensors": f"the buffers {', '.join(names)}"} if len(names) > 1 else {}
+    width = max(map(len, rows)) + 2
+    return "\n".join([f"  {folder}/", *(f"    {name:{width}s}{about}" for name, about in rows.items())])
 
 
-def next_steps(folder: Path, table: dict[str, Any], result: dict[str, Any], data_dir: Path | None) -> str:
-    """Return suggested commands, each of which changes one setting of this run."""
-    is_default = table == resolve(read("digits")).table()
-    run = f"{program()} run" if is_default else f"{program()} run {shlex.quote(str(folder))}"
-    run += data_dir_option(data_dir)
+def next_steps(command: Command, config: Config, width: int, *, can_add_noise: bool = True) -> str:
+    """Return suggested commands, each of which changes one setting of the command that was typed."""
     suggestions = {}
-    if other := next((m for m in OTHERS if m != table["method"] and _is_possible(table, m)), None):
-        suggestions[f"{run} --method {other}"] = "the same stream with another method"
-    noise = result["noise"]
-    if noise != "given" and (noise != "none" or result["noise_rate"] == 0):  # noise needs clean labels
-        rate = 0.6 if noise != "symmetric:0.6" else 0.2
-        suggestions[f"{run} --noise symmetric:{rate}"] = "other noise"
-    suggestions[f"{program()} list methods"] = "all methods"
-    width = max(map(len, suggestions)) + 2
-    lines = [f"    {command:{width}s}{meaning}" for command, meaning in suggestions.items()]
+    if command.repeats_a_run:  # its learning rate is that of its method and noise
+        suggestions["the same with another seed"] = replace_settings(command, seed=config.seed + 1)
+    else:
+        methods = (replace_settings(command, method=name) for name in OTHERS)
+        rates = (0.6, 0.2) if can_add_noise else ()
+        noises = (replace_settings(command, noise=f"symmetric:{rate}") for rate in rates)
+        for about, choices in (("the same stream with another method", methods), ("other noise", noises)):
+            if chosen := next((choice for choice in choices if _is_another_run(choice, config)), None):
+                suggestions[about] = chosen
+    commands = {about: chosen.words() for about, chosen in suggestions.items()}
+    commands["all methods"] = [f"{program()} list methods"]
+    lines = [f"    # {about}\n{wrapped(words, width)}" for about, words in commands.items()]
     return "\n".join(["", "  Try next:", *lines])
 
 
-def _is_possible(table: dict[str, Any], method: str) -> bool:
-    """Return whether a method can be used with the other settings of a run."""
-    return _resolved(apply(table, {"method": method})) is not None
+def replace_settings(command: Command, **changes: Any) -> Command:  # noqa: ANN401
+    """Return a command with other settings."""
+    return replace(command, settings={**command.settings, **changes})
+
+
+def _is_another_run(command: Command, config: Config) -> bool:
+    """Return whether a command can be run, and is not the run of `config`."""
+    try:
+        other = to_config(command.recipe, command.settings)
+    except RemnantError:
+        return False
+    return (other.label, other.table()["noise"]) != (config.label, config.table()["noise"])
+
+
+def wrapped(words: Sequence[str], width: int) -> str:
+    """Return a command in lines of at most `width` characters, where possible, that can be copied.
+
+    >>> print(wrapped(["remnant run", "digits", "--method er"], 25))
+        remnant run digits \\
+          --method er
+    """
+    lines = [" " * INDENT + words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) + 3 > width:
+            lines[-1] += " \\"
+            lines.append(" " * (INDENT + 2) + word)
+        else:
+            lines[-1] += f" {word}"
+    return "\n".join(lines)
 
 
 def program() -> str:
