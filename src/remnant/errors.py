@@ -16,6 +16,10 @@ class Interrupted(KeyboardInterrupt):
     """
 
 
+class MissingFiles(RemnantError):
+    """Files of a dataset are not there; the message says which ones and how to get them."""
+
+
 class Diverged(RemnantError):
     """Training produced NaN or infinity."""
 

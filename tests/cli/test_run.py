@@ -76,44 +76,6 @@ def test_quiet_prints_the_folder_and_nothing_else(invoke: Invoke) -> None:
     assert done.err == ""
 
 
-def test_a_dry_run_prints_a_plan_and_writes_nothing(invoke: Invoke, tmp_path: Path) -> None:
-    done = invoke("run", "--dry-run", *TINY)
-    assert done.code == 0
-    for words in (
-        "# time      about",
-        "# memory",
-        "# steps     ",
-        "41.7 % of the labels are noisy",
-        "(to do)",
-    ):
-        assert words in done.out
-    assert "# data      120 training samples in 5 task(s): " in done.out
-    assert list(tmp_path.iterdir()) == []
-    folder = invoke("run", "-q", *TINY).out.strip()
-    assert f"# folder    {folder} (finished)" in invoke("run", "--dry-run", *TINY).out
-
-
-def test_the_plan_of_a_benchmark_has_the_figures_of_the_paper(
-    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done = invoke("run", "--dry-run", "digits", *TINY)
-    assert "# paper" not in done.out
-    monkeypatch.setattr("remnant.report.paper.papers", lambda: {"digits": {
-        "noise": ["symmetric:0.4"], "faa": {"aer-abs": [12.34]}}})  # fmt: skip
-    shown = invoke("run", "--dry-run", "digits", *TINY).out
-    assert "# paper     12.3 % over 5 seeds; " in shown
-    assert "epochs = 20" in shown
-
-
-def test_a_consolidation_is_part_of_the_log_the_plan_and_the_summary(invoke: Invoke) -> None:
-    words = ["consolidation=mixmatch", "consolidation.epochs=3"]
-    done = invoke("run", *TINY, *words)
-    assert done.code == 0
-    assert "trusted labels" in done.out
-    assert "task 5/5  consolidate   3/3" in done.out
-    assert ", consolidate 15\n" in invoke("run", "--dry-run", *TINY, *words).out
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

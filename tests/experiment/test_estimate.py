@@ -3,23 +3,34 @@ import torch
 from conftest import tiny_config
 
 from remnant.experiment.build import build_learner, build_stream
-from remnant.experiment.estimate import estimate
+from remnant.experiment.estimate import estimate, seconds_per_step, work_plan
 from remnant.methods.replay import ReplayLearner
 from remnant.methods.timing import fill
 
 
 def seconds(**changes: object) -> float:
     config = tiny_config(**changes)
-    return estimate(config, build_stream(config, None)).seconds
+    return estimate(config, build_stream(config, None)).seconds[0]
 
 
 def test_an_estimate_has_the_plan_of_the_method_and_the_memory_in_use() -> None:
     config = tiny_config(method="aer-abs+fit")
     stream = build_stream(config, None)
     found = estimate(config, stream)
-    assert found.plan == config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
-    assert found.plan.works.keys() == {"forget", "learn", "consolidate"}
+    assert work_plan(config, [24, 24]).works.keys() == {"forget", "learn", "consolidate"}
     assert found.megabytes > 50
+
+
+def test_the_range_of_an_estimate_is_at_least_20_percent_to_each_side() -> None:
+    config = tiny_config()
+    low, high = estimate(config, build_stream(config, None)).seconds
+    assert 0 < 1.49 * low < high  # 1.2 / 0.8 = 1.5
+
+
+def test_the_seconds_of_a_step_are_the_quartiles_if_they_are_far_apart() -> None:
+    assert seconds_per_step([1.0, 2.0, 4.0, 8.0, 9.0]) == (2.0, 8.0)
+    assert seconds_per_step([10.0, 10.0]) == (8.0, 12.0)
+    assert seconds_per_step([10.0]) == (8.0, 12.0)
 
 
 def test_consolidation_is_part_of_the_estimated_time() -> None:

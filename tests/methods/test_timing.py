@@ -68,14 +68,14 @@ def test_timing_stops_at_the_end_of_an_epoch(clock: Clock) -> None:
     assert first_steps(events()) == ([1, 2], 2)
 
 
-def test_the_seconds_of_a_kind_of_work_are_the_median_without_its_first_step(clock: Clock) -> None:
+def test_the_seconds_of_a_kind_of_work_are_those_of_its_steps_without_the_first(clock: Clock) -> None:
     def events() -> Iterator[Event]:
         yield from clock.steps("write", 100, 1, 2, 3)
         clock.now += 50  # spent before the end of the epoch, not in a step
         yield EpochDone(0, 0, Phase.WRITE)
         yield from clock.steps("expert", 7)
 
-    assert seconds_by_work(events()) == {"write": 2, "expert": 7}
+    assert seconds_by_work(events()) == {"write": [1, 2, 3], "expert": [7]}
 
 
 @pytest.mark.parametrize(("delay", "samples", "epochs"), [(3, 3, 1), (24, 24, 1), (30, 24, 2), (49, 24, 3)])
@@ -95,7 +95,7 @@ def test_a_delay_buffer_is_filled_once(clock: Clock, delay: int, samples: int, e
         return Fake()  # type: ignore[return-value]
 
     setup = tiny_setup(stream, epochs=4)
-    assert time_full_delay(METHODS["spr"], delay, setup, build, task) == {"write": 5}
+    assert time_full_delay(METHODS["spr"], delay, setup, build, task) == {"write": [5]}
     assert [t.id.tolist() for t in tasks] == [task.id[:samples].tolist()]
     assert [t.y.tolist() for t in tasks] == [task.y[:samples].tolist()]
     assert setups == [replace(setup, training=replace(setup.training, epochs=epochs))]
@@ -112,5 +112,5 @@ def test_a_replay_method_times_every_kind_of_work_of_its_plan(name: str) -> None
     setup = tiny_setup(stream, buffer_size=30)  # more than the 24 or so samples of the task
     seconds = method.time_steps(setup, build, stream.tasks[0])
     assert seconds.keys() == method.plan(setup, [len(stream.tasks[0])]).works.keys()
-    assert all(spent > 0 for spent in seconds.values())
+    assert all(min(spent) > 0 for spent in seconds.values())
     assert all(isinstance(made, Replay) for made in built)

@@ -1,7 +1,7 @@
 """The command `remnant run`, which parses its arguments and runs a recipe."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +9,7 @@ import typer
 
 from remnant.cli.data import DataDir
 from remnant.cli.messages import check_one_seed, first_line, unknown_option
+from remnant.cli.plan import print_plan
 from remnant.errors import Interrupted, RemnantError
 from remnant.settings import literal
 
@@ -134,43 +135,3 @@ def parse(words: Sequence[str], texts: Sequence[str]) -> tuple[str | None, dict[
             "and other settings as key=value."
         )
     return (recipes[0] if recipes else None), settings
-
-
-def print_plan(
-    recipe: str | None, settings: Mapping[str, Any], out: Path, data_dir: Path | None, strict: bool
-) -> None:
-    """Print what a run would do, with an estimate of its time and memory."""
-    from remnant.config.components import short
-    from remnant.config.recipe import to_config, without_recipe
-    from remnant.config.registries import REGISTRIES
-    from remnant.data import data_dir as find_data_dir
-    from remnant.engine.threads import compute_threads
-    from remnant.experiment.build import build_stream, skipped_files
-    from remnant.experiment.estimate import estimate
-    from remnant.experiment.loggers.console import duration
-    from remnant.experiment.result import is_finished
-    from remnant.report.summary import paper
-
-    config = to_config(recipe, settings)
-    for line in without_recipe(config, recipe, settings):
-        print(f"# recipe    {line}")
-    with compute_threads(config.threads):
-        stream = build_stream(config, find_data_dir(data_dir))
-        skipped = skipped_files(stream, strict)
-        expected = estimate(config, stream)
-    counts = [len(task) for task in stream.tasks]
-    folder = out / config.run_id(stream.fingerprint)
-    noise = short(REGISTRIES["noise"], config.noise)
-    print(config.toml())
-    print(f"# data      {sum(counts):,} training samples in {len(counts)} task(s): {counts}")
-    for line in skipped:
-        print(f"# data      {line}")
-    rate = "an unknown share" if stream.noise_rate is None else f"{100 * stream.noise_rate:.1f} %"
-    print(f"# noise     {noise}: {rate} of the labels are noisy")
-    steps = ", ".join(f"{kind} {work.steps:,}" for kind, work in expected.plan.works.items())
-    print(f"# steps     {steps}")
-    print(f"# time      about {duration(expected.seconds)} on {config.threads} thread(s)")
-    print(f"# memory    about {expected.megabytes:,.0f} MB")
-    for _, value, meaning in paper(config):
-        print(f"# paper     {value} {meaning}")
-    print(f"# folder    {folder} ({'finished' if is_finished(folder) else 'to do'})")

@@ -21,4 +21,5 @@ from remnant.data.registry import (
     get as get,
     load as load,
     names as names,
+    require_files as require_files,
 )

@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from remnant.errors import RemnantError
+from remnant.errors import MissingFiles, RemnantError
 from remnant.settings import user_path
 
 # Errors raised by reading an array file (.npy, .npz) that has another format, is damaged, encrypted or
@@ -116,6 +116,19 @@ def prepare(files: DataFiles, folder: Path | None) -> Place:
     if missing and folder is None:
         _fetch(place, missing)
     return place
+
+
+def require(files: DataFiles, folder: Path | None) -> None:
+    """Raise MissingFiles if a file is missing, without downloading anything."""
+    place = locate(files, folder)
+    missing = [name for name in files.md5 if not (place.path / name).exists()]
+    if missing:
+        urls = ", ".join(d.url for d in files.downloads if set(d.files).intersection(missing))
+        who = f"a run downloads {urls}, as does" if folder is None else f"to download {urls}"
+        raise MissingFiles(
+            f"{place.path}: expected {', '.join(missing)}, found nothing; {who}: "
+            f"{repair_command(files.name, folder)}"
+        )
 
 
 def read(place: Place, name: str) -> bytes:

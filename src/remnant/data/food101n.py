@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from remnant.data.dataset import UNKNOWN, Dataset, Labels, Spec
 from remnant.data.files import FileCheck, root
 from remnant.data.images import DecodedImages, ImageList, decode_images, unreadable
-from remnant.errors import RemnantError, nearest
+from remnant.errors import MissingFiles, RemnantError, nearest
 from remnant.transforms.image import ImageTransform
 
 SIDE = 224
@@ -101,7 +101,7 @@ def release(folder: Path | None) -> Path:
     for place in places:
         if (place / "meta" / "verified_train.tsv").is_file():
             return place
-    raise RemnantError(f"{places[0]}: expected the folders images and meta, found none; {MANUAL_DOWNLOAD}")
+    raise MissingFiles(f"{places[0]}: expected the folders images and meta, found none; {MANUAL_DOWNLOAD}")
 
 
 def read_verified(home: Path, part: str) -> Verified:
@@ -141,7 +141,7 @@ def _food101(folder: Path | None) -> Verified:
     places = [parent / FOOD101, parent.parent / FOOD101]
     home = next((place for place in places if (place / "meta" / "test.txt").is_file()), None)
     if home is None:
-        raise RemnantError(
+        raise MissingFiles(
             f"{places[0]}: expected the folders images and meta, found none; {MANUAL_DOWNLOAD_CLEAN}. "
             "The datasets food101n and food101n-val do not need them"
         )

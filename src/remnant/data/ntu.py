@@ -19,7 +19,7 @@ from remnant.data.cache import cached, read_array, write_array
 from remnant.data.dataset import Dataset, MemoryMapped, Spec
 from remnant.data.files import FileCheck, root
 from remnant.data.skeleton_file import JOINTS, KEPT, read_people
-from remnant.errors import RemnantError
+from remnant.errors import MissingFiles, RemnantError
 from remnant.transforms.skeleton import SkeletonTransform
 from remnant.transforms.skeleton_graph import KINECT_V2
 
@@ -126,7 +126,7 @@ def find_samples(root: Path) -> list[Sample]:
     """Return the samples of NTU-60 in a data folder, sorted by name, without the excluded samples."""
     folder = next((f for f in (root / FOLDER, root) if any(f.glob("S*.skeleton"))), None)
     if folder is None:
-        raise RemnantError(f"{root / FOLDER}: expected .skeleton files, found none; {MANUAL_DOWNLOAD}")
+        raise MissingFiles(f"{root / FOLDER}: expected .skeleton files, found none; {MANUAL_DOWNLOAD}")
     excluded = read_excluded(root)
     paths = sorted(folder.glob("S*.skeleton"))
     samples = [s for s in map(parse_name, paths) if s and s.path.stem not in excluded]

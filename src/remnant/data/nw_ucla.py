@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from remnant.data.dataset import Dataset, Labels, Spec, arrays
 from remnant.data.files import ARRAY_READ_ERRORS, FileCheck, root
-from remnant.errors import RemnantError, unmet
+from remnant.errors import MissingFiles, RemnantError, unmet
 from remnant.transforms.skeleton import SkeletonTransform
 from remnant.transforms.skeleton_graph import KINECT_V1
 
@@ -87,7 +87,7 @@ def _read(path: Path) -> Sequences:
         with np.load(path, allow_pickle=False) as file:
             found = {name: file[name] for name in names}
     except FileNotFoundError as error:
-        raise RemnantError(f"{path}: expected a file, found nothing; {MANUAL_DOWNLOAD}") from error
+        raise MissingFiles(f"{path}: expected a file, found nothing; {MANUAL_DOWNLOAD}") from error
     except ARRAY_READ_ERRORS as error:
         raise RemnantError(
             f"{path}: expected an .npz file with the arrays {', '.join(names)}, found: {error}; "

@@ -115,6 +115,12 @@ def load(name: str, folder: Path | None) -> Dataset:
         return replace(entry(name).loader(folder), folder=folder)
 
 
+def require_files(name: str, folder: Path | None) -> None:
+    """Raise MissingFiles if `load` would have to download a file."""
+    if data_files := entry(name).files:
+        files.require(data_files, folder)
+
+
 def get(name: str, folder: Path | None) -> str:
     """Download missing and damaged files; return a sentence that describes what was done."""
     data_files, manual_download = entry(name).files, entry(name).manual_download

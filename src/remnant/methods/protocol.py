@@ -178,6 +178,6 @@ class Algorithm(Protocol):
         """Yield the problems of the settings; messages refer to the method as `name`."""
         ...
 
-    def time_steps(self, setup: Setup, build: Build, task: Task) -> dict[str, float]:
-        """Return the seconds per step for each kind of work, measured in a few steps that are discarded."""
+    def time_steps(self, setup: Setup, build: Build, task: Task) -> dict[str, list[float]]:
+        """Return the seconds of a few steps of each kind of work, which are measured and discarded."""
         ...

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from statistics import median
 from typing import Any, ClassVar, cast
 
 import torch
@@ -83,8 +82,8 @@ class Replay:
         """Yield the problems of the settings."""
         return replay_problems(self, setup, name)
 
-    def time_steps(self, setup: Setup, build: Build, task: Task) -> dict[str, float]:
-        """Return the seconds per step in each phase, and in consolidation, with a full buffer."""
+    def time_steps(self, setup: Setup, build: Build, task: Task) -> dict[str, list[float]]:
+        """Return the seconds of a few steps in each phase, and in consolidation, with a full buffer."""
         seconds, training = {}, setup.training
         for phase in {phase for phase in phases(self.schedule, training.epochs) if phase}:
             only = replace(self, schedule=Only(phase), consolidation=NoConsolidation())
@@ -93,14 +92,14 @@ class Replay:
             # The number of candidates halfway through the first task, for an average acceptance rate.
             learner.selection.policy["candidates"] = self.insertion.count(len(task)) * training.epochs // 2
             times, _ = first_steps(learner.learn(task))
-            seconds[phase.label] = median(times[1:] or times)
+            seconds[phase.label] = times[1:] or times
         loop = cast(ReplayLearner, build(self, setup)).consolidation
         if loop is not None:
             fill(loop.context.buffer, task, len(setup.spec.classes))
             loop.context.seen.fill_(True)
             times, steps = first_steps(loop.run_last_epoch(task.number))
-            epoch = times[0] + median(times[1:] or times) * (steps - 1)
-            seconds[CONSOLIDATE] = epoch / loop.consolidation.steps(setup.buffer_size)
+            planned = loop.consolidation.steps(setup.buffer_size)
+            seconds[CONSOLIDATE] = [(times[0] + t * (steps - 1)) / planned for t in times[1:] or times]
         return seconds
 
 

@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from statistics import median
 
 import torch
 
@@ -47,8 +46,8 @@ def first_steps(events: Iterator[Event], steps: int = STEPS) -> tuple[list[float
     return times, planned
 
 
-def seconds_by_work(events: Iterator[Event]) -> dict[str, float]:
-    """Return the median seconds per step for each kind of work."""
+def seconds_by_work(events: Iterator[Event]) -> dict[str, list[float]]:
+    """Return the seconds of each step by kind of work, without the first step of each."""
     times: dict[str, list[float]] = {}
     last = time.perf_counter()
     for event in events:
@@ -56,11 +55,13 @@ def seconds_by_work(events: Iterator[Event]) -> dict[str, float]:
         if isinstance(event, StepDone):
             times.setdefault(event.work, []).append(now - last)
         last = time.perf_counter()
-    return {work: median(spent[1:] or spent) for work, spent in times.items()}
+    return {work: spent[1:] or spent for work, spent in times.items()}
 
 
-def time_full_delay(short: Algorithm, delay: int, setup: Setup, build: Build, task: Task) -> dict[str, float]:
-    """Return the seconds per step for each kind of work, on samples that fill a delay buffer once."""
+def time_full_delay(
+    short: Algorithm, delay: int, setup: Setup, build: Build, task: Task
+) -> dict[str, list[float]]:
+    """Return the seconds of steps by kind of work, on samples that fill a delay buffer once."""
     task = replace(task, id=task.id[:delay], y=task.y[:delay])
     training = replace(setup.training, epochs=math.ceil(delay / len(task)))
     return seconds_by_work(build(short, replace(setup, training=training)).learn(task))

@@ -14,7 +14,7 @@ from remnant.data import entry
 from remnant.data.dataset import Dataset, Labels
 from remnant.data.files import repair_command, retrieve, root
 from remnant.data.torch_file import read_torch
-from remnant.errors import RemnantError
+from remnant.errors import MissingFiles, RemnantError
 from remnant.noise.from_file import read_archive
 
 
@@ -73,7 +73,7 @@ def find_file(source: HumanLabels, dataset: Dataset) -> Path:
         for name in source.files:
             if (place / name).is_file():
                 return place / name
-    raise RemnantError(
+    raise MissingFiles(
         f"expected {' or '.join(source.files)} in {folder}, found none. To download it, run: "
         f"{repair_command(source.name, dataset.folder)}; or download {source.url} and put it there."
     )

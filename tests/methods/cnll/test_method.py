@@ -109,5 +109,5 @@ def test_time_steps_measures_every_kind_of_work_in_a_few_steps() -> None:
     setup, cnll = tiny_setup(stream, buffer_size=30, epochs=4), replace(Cnll(), batch=8)
     seconds = cnll.time_steps(setup, build, stream.tasks[0])
     assert seconds.keys() == cnll.plan(setup, [10]).works.keys()
-    assert all(spent > 0 for spent in seconds.values())
+    assert all(min(spent) > 0 for spent in seconds.values())
     assert built == [(1, 1, 2)]  # two epochs, so that 30 samples arrive, from a task of about 24

@@ -103,5 +103,5 @@ def test_time_steps_measures_every_kind_of_work_in_a_few_steps() -> None:
     setup = tiny_setup(stream, buffer_size=30, epochs=4)
     seconds = Spr().time_steps(setup, build, stream.tasks[0])
     assert seconds.keys() == Spr().plan(setup, [10]).works.keys()
-    assert all(spent > 0 for spent in seconds.values())
+    assert all(min(spent) > 0 for spent in seconds.values())
     assert [(spr.expert_steps, spr.base_steps, spr.finetune_epochs) for spr in built] == [(3, 3, 1)]

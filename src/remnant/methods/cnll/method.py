@@ -115,7 +115,7 @@ class Cnll:
         capacity = sum(getattr(own, name) for name in BUFFERS)
         yield from buffer_problems(setup, name, capacity, self.budget(setup.buffer_size))
 
-    def time_steps(self, setup: Setup, build: Build, task: Task) -> dict[str, float]:
-        """Return the seconds per step for each kind of work, on samples that fill the delay buffer once."""
+    def time_steps(self, setup: Setup, build: Build, task: Task) -> dict[str, list[float]]:
+        """Return the seconds of steps by kind of work, on samples that fill the delay buffer once."""
         short = replace(self, warmup_epochs=1, finetune_epochs=1)
         return time_full_delay(short, self.sized(setup.buffer_size).delay, setup, build, task)

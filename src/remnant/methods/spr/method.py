@@ -106,7 +106,7 @@ class Spr:
         own = self.sized(max(2, setup.buffer_size))  # a smaller buffer_size is reported below
         yield from buffer_problems(setup, name, own.delay + own.purified, self.budget(setup.buffer_size))
 
-    def time_steps(self, setup: Setup, build: Build, task: Task) -> dict[str, float]:
-        """Return the seconds per step for each kind of work, on samples that fill the delayed buffer once."""
+    def time_steps(self, setup: Setup, build: Build, task: Task) -> dict[str, list[float]]:
+        """Return the seconds of steps by kind of work, on samples that fill the delayed buffer once."""
         short = replace(self, expert_steps=3, base_steps=3, finetune_epochs=1)
         return time_full_delay(short, self.sized(setup.buffer_size).delay, setup, build, task)

@@ -1,0 +1,89 @@
+"""The plan that `remnant run --dry-run` prints."""
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from remnant.config import Config
+    from remnant.stream import Stream
+
+
+def print_plan(
+    recipe: str | None, settings: Mapping[str, Any], out: Path, data_dir: Path | None, strict: bool
+) -> None:
+    """Print what a run would do, with an estimate of its time and memory; nothing is downloaded."""
+    from remnant.config.recipe import to_config, without_recipe
+    from remnant.data import data_dir as find_data_dir, require_files
+    from remnant.engine.threads import compute_threads
+    from remnant.errors import MissingFiles
+    from remnant.experiment.build import build_stream, skipped_files
+    from remnant.report.summary import paper
+
+    config, folder = to_config(recipe, settings), find_data_dir(data_dir)
+    for line in without_recipe(config, recipe, settings):
+        _line("recipe", line)
+    print(config.toml(), flush=True)
+    with compute_threads(config.threads):
+        try:
+            if isinstance(config.data, str):
+                require_files(config.data, folder)
+            stream = build_stream(config, folder)
+        except MissingFiles as error:
+            _print_without_data(config, str(error))
+        else:
+            for line in skipped_files(stream, strict):
+                _line("data", line)
+            _print_with_data(config, stream, out)
+    for _, value, meaning in paper(config):
+        _line("paper", f"{value} {meaning}")
+
+
+def _line(label: str, text: str) -> None:
+    """Print a comment; in a terminal, long texts are wrapped between words."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    wrapper = textwrap.TextWrapper(
+        width, f"# {label:10s}", f"# {'':10s}", break_long_words=False, break_on_hyphens=False
+    )
+    print(wrapper.fill(text), flush=True)
+
+
+def _print_with_data(config: "Config", stream: "Stream", out: Path) -> None:
+    from remnant.config.components import short
+    from remnant.config.registries import REGISTRIES
+    from remnant.experiment.estimate import estimate, work_plan
+    from remnant.experiment.loggers.console import duration
+    from remnant.experiment.result import is_finished
+
+    counts = [len(task) for task in stream.tasks]
+    works = work_plan(config, counts).works
+    noise = short(REGISTRIES["noise"], config.noise)
+    _line("data", f"{sum(counts):,} training samples in {len(counts)} task(s): {counts}")
+    rate = "an unknown share" if stream.noise_rate is None else f"{100 * stream.noise_rate:.1f} %"
+    _line("noise", f"{noise}: {rate} of the labels are noisy")
+    _line("steps", ", ".join(f"{kind} {work.steps:,}" for kind, work in works.items()))
+    folder = out / config.run_id(stream.fingerprint)
+    _line("folder", f"{folder} ({'finished' if is_finished(folder) else 'to do'})")
+    print(f"measuring a few steps of each kind: {', '.join(works)} ...", file=sys.stderr)
+    expected = estimate(config, stream)
+    low, high = map(duration, expected.seconds)
+    _line("time", f"about {low} to {high} on {config.threads} thread(s)")
+    _line("memory", f"about {expected.megabytes:,.0f} MB")
+
+
+def _print_without_data(config: "Config", missing: str) -> None:
+    from remnant.experiment.estimate import work_plan
+
+    classes = [sum(config.class_counts())] if config.method == "joint" else config.class_counts()
+    works = work_plan(config, [config.per_class * count for count in classes]).works
+    _line("data", f"{missing}")
+    _line("tasks", f"{len(classes)} with {', '.join(map(str, classes))} classes")
+    if config.per_class:
+        _line("steps", f"about {', '.join(f'{kind} {work.steps:,}' for kind, work in works.items())}")
+    else:
+        kinds = f"{', '.join(works)} in {config.epochs} epochs per task"
+        _line("steps", f"{kinds}; their number depends on the data")
+    _line("time", "cannot be measured without the data")
