@@ -3,7 +3,7 @@ import re
 import pytest
 from cli_helpers import Invoke
 
-from remnant.cli.listing import COMPONENTS, LISTS, first_line, rows
+from remnant.cli.listing import COMPONENTS, LISTS, first_line, in_columns, rows
 from remnant.config import recipe
 from remnant.config.registries import REGISTRIES
 from remnant.data import DATA
@@ -87,3 +87,28 @@ def test_the_description_of_a_component_is_the_first_line_of_its_docstring() -> 
     assert first_line(function) == "Say what it does."
     assert first_line(Component()) == "A component."
     assert first_line(lambda: None) == ""
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("what", [*LISTS, *COMPONENTS, "settings"])
+def test_a_list_fits_the_terminal_and_breaks_no_word(what: str, width: int) -> None:
+    entries = list(rows(what))
+    text = in_columns(entries, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert text.split() == " ".join(f"{name} {about}" for name, about in entries).split()
+
+
+def test_a_long_name_is_never_cut() -> None:
+    name = f"method = '{'folder/' * 20}m.py:MINE'"
+    lines = in_columns([("er", "replay"), (name, "a method")], 80).splitlines()
+    assert lines == ["  er    replay", f"  {name}", "        a method"]
+
+
+@pytest.mark.parametrize("words", [[], ["run"], ["list"], ["data"], ["data", "noise"], ["data", "get"]])
+def test_help_fits_80_columns_and_cuts_no_sentence(
+    invoke: Invoke, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = invoke(*words, "--help").out
+    assert max(len(line) for line in shown.splitlines()) <= 80
+    assert not re.search(r"\w\.\.\.$", shown, re.M)

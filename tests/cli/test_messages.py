@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +128,11 @@ def test_a_recipe_may_be_a_number(invoke: Invoke, tmp_path: Path) -> None:
 
 def test_an_unknown_option_without_a_value_is_answered_with_a_placeholder() -> None:
     assert unknown_option(["--metod"], {"--method": True}).endswith("write --method VALUE")
+
+
+def test_the_first_line_needs_no_torch() -> None:
+    code = (
+        "import sys; from pathlib import Path; from remnant.cli.messages import first_line; "
+        "first_line('paper/cifar10', {}, Path('runs')); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

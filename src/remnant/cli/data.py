@@ -35,7 +35,7 @@ def get(
     name: Annotated[str, typer.Argument(metavar="NAME", help="See `remnant list data`.", show_default=False)],
     folder: DataDir = None,
 ) -> None:
-    """Download the files of a dataset, and replace those that are damaged.
+    """Download the files of a dataset, replace damaged ones.
 
     Intact files are not downloaded again. cifar10n and cifar100n are sets of human annotations.
 
@@ -56,9 +56,10 @@ def check(
     ] = None,
     folder: DataDir = None,
 ) -> None:
-    """Compare the files of datasets with the published ones; exit with status 1 if one differs.
+    """Compare the files of datasets with the published ones.
 
-    Without a NAME all datasets are checked, and missing datasets are not errors.
+    The exit status is 1 if one differs. Without a NAME all datasets are checked, and missing datasets are
+    not errors.
 
     Example: remnant data check cifar10 --data-dir ~/data
     """
@@ -110,7 +111,9 @@ def noise(
     ] = None,
     folder: DataDir = None,
 ) -> None:
-    """Show the transition matrix of a noise: the fraction of each class observed as each class.
+    """Show the transition matrix of a noise.
+
+    It has the fraction of each class that is observed as each class.
 
     Example: remnant data noise cifar10 --noise human:worse --plot noise.svg --data-dir ~/data
     """

@@ -1,7 +1,9 @@
 """The command `remnant list`."""
 
 import inspect
-from collections.abc import Iterable, Iterator
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,13 +22,16 @@ MORE = (*COMPONENTS, "settings")
 
 def list_(
     what: Annotated[
-        str, typer.Argument(help=f"{', '.join(LISTS)} (default: all of these), {', '.join(MORE)}.")
+        str,
+        typer.Argument(
+            metavar="WHAT", help=f"{', '.join(LISTS)} (default: all of these), {', '.join(MORE)}."
+        ),
     ] = "",
     method: Annotated[
-        str, typer.Argument(metavar="[METHOD]", help="With `settings`: list only those of this method.")
+        str, typer.Argument(metavar="METHOD", help="With `settings`: list only those of this method.")
     ] = "",
 ) -> None:
-    """List methods, datasets, networks, noises, recipes, components and settings.
+    """List methods, datasets, networks, noises, recipes and settings.
 
     \b
     Examples:
@@ -48,17 +53,37 @@ def show(what: str, method: str) -> None:
     """Print one list."""
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2), show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for name, meaning in rows(what, method):
-        table.add_row(f"  {escape(name)}", escape(meaning))
     console = Console()
     console.print(f"[bold]{what}{f' of {escape(method)}' if method else ''}[/]")
-    console.print(table, highlight=False)
+    console.print(
+        in_columns(list(rows(what, method)), console.width), markup=False, highlight=False, soft_wrap=True
+    )
     console.print()
+
+
+def in_columns(entries: Sequence[tuple[str, str]], width: int) -> str:
+    """Return names and descriptions in two columns, wrapped between words; a long name has its own line.
+
+    >>> print(in_columns([("er", "experience replay with a buffer"), ("x" * 30, "a long name")], 30))
+      er    experience replay with
+            a buffer
+      xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx
+            a long name
+    """
+    longest = width * 5 // 8 - 6
+    indent = max((len(name) for name, _ in entries if len(name) <= longest), default=0) + 6
+    lines = []
+    for name, about in entries:
+        start = f"  {name}".ljust(indent)
+        wrapped = textwrap.wrap(
+            about, max(20, width - indent), break_long_words=False, break_on_hyphens=False
+        )
+        if len(name) > longest:
+            lines.append(start)
+            start = " " * indent
+        lines += [head + text for head, text in zip_longest([start], wrapped or [""], fillvalue=" " * indent)]
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def rows(what: str, method: str = "") -> Rows:

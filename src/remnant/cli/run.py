@@ -72,7 +72,7 @@ def run(
     Examples:
       remnant run
       remnant run digits --method er --noise symmetric:0.6 --seed 1
-      remnant run cifar10-small --data-dir ~/data --set net.width=16 buffer_size=500
+      remnant run cifar10-small --data-dir ~/data --buffer-size 500 net.width=16
       remnant run --set replacement=lass schedule=always insertion.alpha=0.5
       remnant run --method ./ntd.py:NTD
       remnant run runs/digits-aer-abs-symmetric-0.4-s0-1a2b3c4d
