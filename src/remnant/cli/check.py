@@ -9,10 +9,11 @@ import typer
 def check(
     folders: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders.", show_default=False)],
 ) -> None:
-    """Check the files of runs for damage; exit with status 1 if one is damaged. Nothing is changed.
+    """Check the files of runs for damage.
 
-    The files of a finished run are compared with the hashes in its result.json, and checkpoints with the
-    digests in their names. To repair a run, repeat the command that started it.
+    The exit status is 1 if a file is damaged. Nothing is changed. The files of a finished run are compared
+    with the hashes in its result.json, and checkpoints with the digests in their names. To repair a run,
+    repeat the command that started it.
 
     Example: remnant check runs/*
     """

@@ -11,7 +11,7 @@ from typing import Any
 from remnant.errors import RemnantError
 
 RECIPES = Path(__file__).parents[1] / "config" / "recipes"
-DEFAULTS = {"method": "aer-abs", "noise": "symmetric:0.4", "data": "digits", "seed": 0}  # as in the schema
+DEFAULTS = {"method": "aer-abs", "noise": "none", "data": "digits", "seed": 0}  # as in the schema
 
 
 def first_line(recipe: str | None, settings: Mapping[str, Any], out: Path) -> str:

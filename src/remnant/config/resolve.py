@@ -132,7 +132,9 @@ def _component(kind: str, value: Any, default: Any, own: Any) -> Any:  # noqa: A
 
 def _with_name(registry: Registry, default: object, value: float) -> str:
     """Return a hint for a number that was given instead of a component with this setting."""
-    text = f"{name_of(registry, default)}:{value}"
+    names = [name_of(registry, default), *registry.builtin]
+    name = next((name for name in names if name and settings(registry[name])), names[0])
+    text = f"{name}:{value}"
     try:
         build(registry, as_table(registry, text))
     except ValueError as error:
