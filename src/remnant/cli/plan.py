@@ -16,7 +16,7 @@ def print_plan(
     recipe: str | None, settings: Mapping[str, Any], out: Path, data_dir: Path | None, strict: bool
 ) -> None:
     """Print what a run would do, with an estimate of its time and memory; nothing is downloaded."""
-    from remnant.config.recipe import to_config, without_recipe
+    from remnant.config.recipe import remarks, to_config
     from remnant.data import data_dir as find_data_dir, require_files
     from remnant.engine.threads import compute_threads
     from remnant.errors import MissingFiles
@@ -24,8 +24,8 @@ def print_plan(
     from remnant.report.summary import paper
 
     config, folder = to_config(recipe, settings), find_data_dir(data_dir)
-    for line in without_recipe(config, recipe, settings):
-        _line("recipe", line)
+    for line in remarks(config, recipe, settings):
+        _line("note", line)
     print(config.toml(), flush=True)
     with compute_threads(config.threads):
         try:

@@ -60,16 +60,16 @@ def unused_settings(config: Config) -> set[str]:
     return unused
 
 
-def check_used(config: Config, keys: Iterable[str]) -> None:
-    """Raise RemnantError if settings that a user gave, as `key` or `component.key`, have no effect."""
-    unused, label = unused_settings(config), config.label
+def unused_remark(config: Config, keys: Iterable[str]) -> list[str]:
+    """Return a warning if settings that a user gave, as `key` or `component.key`, have no effect.
+
+    A warning, because a command may be repeated for several methods with the same settings.
+    """
+    unused = unused_settings(config)
     given = [key for key in keys if key.partition(".")[0] in unused]
     if not given:
-        return
+        return []
     own = [f"{k}.{name}" for k, v in config.table().items() if isinstance(v, dict) for name in v]
     similar = [name for name in own if name.partition(".")[0] not in unused and name.endswith(tuple(given))]
     has = f"; it has {', '.join(similar)}" if similar else ""
-    raise RemnantError(
-        f"{', '.join(given)}: expected settings that {label} uses{has}. Remove the others; "
-        f"`remnant list settings {config.method}` lists all settings of {label}."
-    )
+    return [f"warning: {config.method} does not use {', '.join(given)}{has}"]

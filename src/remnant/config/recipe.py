@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from remnant.config.checks import check_used
+from remnant.config.checks import unused_remark
 from remnant.config.components import as_table, build, describe, short
 from remnant.config.registries import OF_METHOD, REGISTRIES, find_method
 from remnant.config.resolve import DEFAULTS, resolve, unknown_key
@@ -48,13 +48,11 @@ def to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: 
     Without a recipe it is that of digits, or, if a dataset is set, the defaults of all settings.
     """
     try:
-        config = _to_config(recipe, settings)
+        return _to_config(recipe, settings)
     except RecursionError as error:
         raise RemnantError(
             "expected settings without deeply nested tables and lists. Remove them."
         ) from error
-    check_used(config, settings)
-    return config
 
 
 def _to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any]) -> Config:
@@ -70,6 +68,11 @@ def _named_after(data: object) -> dict[str, Any]:
         spec = data.spec if isinstance(data, Dataset) else entry(str(data)).spec
         return {"name": re.sub(r"[^\w.+-]+", "-", spec.name)}
     return {}
+
+
+def remarks(config: Config, recipe: object, settings: Mapping[str, Any]) -> list[str]:
+    """Return what a user should know of a config: defaults without a recipe, and settings without effect."""
+    return [*without_recipe(config, recipe, settings), *unused_remark(config, settings)]
 
 
 def without_recipe(config: Config, recipe: object, settings: Mapping[str, Any]) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from remnant.config import Config
-from remnant.config.recipe import find, to_config, without_recipe
+from remnant.config.recipe import find, remarks, to_config
 from remnant.data import data_dir as find_data_dir
 from remnant.engine.threads import compute_threads
 from remnant.errors import RemnantError, memory_errors
@@ -58,7 +58,7 @@ def run_recipe(
     _check_loggers(loggers)
     with memory_errors():
         config = to_config(recipe, settings)
-        for line in without_recipe(config, recipe, settings):
+        for line in remarks(config, recipe, settings):
             for logger in loggers:
                 logger.note(line)
         path = find(str(recipe)) if isinstance(recipe, str | Path) and not settings else None
