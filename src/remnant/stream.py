@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from remnant.data.dataset import UNKNOWN, Dataset, Labels, Source, Spec
+from remnant.data.dataset import UNKNOWN, Dataset, InMemory, Labels, Source, Spec
 from remnant.errors import RemnantError
 
 
@@ -21,9 +21,9 @@ from remnant.errors import RemnantError
 class Batch:
     """Samples of the stream or of a buffer."""
 
-    x: Tensor  # (B, *shape) raw inputs
-    y: Tensor  # (B,) observed labels
-    id: Tensor  # (B,) positions in the training set
+    x: Tensor  # (B, *shape) raw inputs, on the device
+    y: Tensor  # (B,) observed labels, on the device
+    id: Tensor  # (B,) positions in the training set, on the CPU
 
     def __len__(self) -> int:
         return len(self.y)
@@ -41,13 +41,15 @@ class Task:
     id: Tensor  # (n,) positions in the training set
     y: Tensor  # (n,) observed labels
     source: Source
+    device: torch.device = torch.device("cpu")  # of the samples that are taken
 
     def __len__(self) -> int:
         return len(self.id)
 
     def take(self, index: Tensor) -> Batch:
-        """Return the samples at these positions of the task."""
-        return Batch(self.source.take(self.id[index]), self.y[index], self.id[index])
+        """Return the samples at these positions of the task, on its device."""
+        id = self.id[index]
+        return Batch(self.source.take(id).to(self.device), self.y[index].to(self.device), id)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,12 @@ class Stream:
             return None
         samples = torch.cat([task.id for task in self.tasks])
         return float((self.truth[samples] != self.observed[samples]).double().mean())
+
+    def on(self, device: torch.device) -> "Stream":
+        """Return the stream with training samples on a device; memory-mapped ones are moved when taken."""
+        source = self.tasks[0].source  # all tasks have the same one
+        source = InMemory(source.x.to(device)) if isinstance(source, InMemory) else source
+        return replace(self, tasks=tuple(replace(t, source=source, device=device) for t in self.tasks))
 
     def joint(self) -> "Stream":
         """Return the same samples as a single task, for joint training."""

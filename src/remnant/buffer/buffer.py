@@ -22,19 +22,27 @@ class ReplayBatch:
 
 
 class Buffer:
-    """Samples with their observed labels, the task in which each was stored, and optionally its logits."""
+    """Samples with their observed labels, the task in which each was stored, and optionally its logits.
+
+    Inputs, labels and logits are on the device; ids and tasks, by which policies decide, are on the CPU.
+    """
 
     def __init__(
-        self, capacity: int, shape: tuple[int, ...], dtype: torch.dtype = torch.uint8, logits: int = 0
+        self,
+        capacity: int,
+        shape: tuple[int, ...],
+        dtype: torch.dtype = torch.uint8,
+        logits: int = 0,
+        device: torch.device | None = None,
     ) -> None:
         """Allocate all slots; `logits` is the number of logits to store with each sample."""
         self.capacity = capacity
         self.size = 0
-        self.x = torch.zeros(capacity, *shape, dtype=dtype)
-        self.y = torch.full((capacity,), -1)
+        self.x = torch.zeros(capacity, *shape, dtype=dtype, device=device)
+        self.y = torch.full((capacity,), -1, device=device)
         self.id = torch.full((capacity,), -1)
         self.task = torch.full((capacity,), -1)  # the task in which each sample was stored
-        self.logits = torch.full((capacity, logits), torch.nan)
+        self.logits = torch.full((capacity, logits), torch.nan, device=device)
 
     def __len__(self) -> int:
         return self.size

@@ -13,7 +13,7 @@ class Draft:
 
     def __init__(self, choice: Choice) -> None:
         buffer = choice.buffer
-        self.size, self.y = buffer.size, buffer.y.clone()
+        self.size, self.y = buffer.size, buffer.y.cpu().clone()
         # Slots beyond the size may hold the ids of samples that were removed.
         self.id = buffer.samples().id.tolist() + [-1] * (buffer.capacity - buffer.size)
         self.is_current = buffer.task == choice.task

@@ -96,11 +96,11 @@ class _Measured:
         selection, batch, scorer = self.selection, self.batch, self.scorer
         if not (selection.insertion.needs_loss or needs_loss(selection.replacement)):
             unknown = torch.full((len(batch),), torch.nan, dtype=torch.float64)
-            return Candidates(torch.arange(len(batch)), batch.y, batch.id, unknown, self.embed)
+            return Candidates(torch.arange(len(batch)), batch.y.cpu(), batch.id, unknown, self.embed)
         logits = predict(scorer.net, batch.x, scorer.transform.plain)
-        chosen = selection.insertion.choose(scorer.rank(logits, batch.y))
+        chosen = selection.insertion.choose(scorer.rank(logits, batch.y).cpu())
         y = batch.y[chosen]
-        return Candidates(chosen, y, batch.id[chosen], cross_entropy(logits[chosen], y), self.embed)
+        return Candidates(chosen, y.cpu(), batch.id[chosen], cross_entropy(logits[chosen], y), self.embed)
 
     def losses(self, slots: Tensor) -> Tensor:
         """Return the losses of stored samples, measured again if they are outdated."""

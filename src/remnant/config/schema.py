@@ -76,6 +76,13 @@ class Config(BaseModel):
     )
     momentum: float = Field(0.0, ge=0, lt=1, strict=True, description="momentum of SGD")
     weight_decay: float = Field(0.0, ge=0, strict=True, description="weight decay of SGD")
+    device: str = Field("auto", description="auto, cpu, cuda, cuda:N or mps")
+    precision: str = Field(
+        "float32",
+        pattern="^(auto|float32|bf16)$",
+        description="of forward and backward passes: float32, bf16, or auto",
+    )
+    compile: bool = Field(False, strict=True, description="compile networks with torch.compile")
     threads: int = Field(
         1, ge=1, le=256, strict=True, description="compute threads; affects bitwise reproducibility"
     )

@@ -17,10 +17,19 @@ Prepare = Callable[[Tensor], Tensor]  # raw inputs -> inputs of the network
 
 
 def predict(net: nn.Module, x: Tensor, prepare: Prepare) -> Tensor:
-    """Return logits (B, C) of raw inputs, computed in chunks; BatchNorm statistics do not change."""
+    """Return logits (B, C) of raw inputs, on the device of the network; BatchNorm statistics do not change.
+
+    Inputs are moved to the device in chunks.
+    """
     net.eval()
+    device = device_of(net)
     with torch.inference_mode():
-        return finite(torch.cat([net(prepare(chunk)) for chunk in chunks(x)]))
+        return finite(torch.cat([net(prepare(chunk.to(device))) for chunk in chunks(x)]))
+
+
+def device_of(net: nn.Module) -> torch.device:
+    """Return the device of a network."""
+    return next((p.device for p in net.parameters()), torch.device("cpu"))
 
 
 def predict_stored(net: nn.Module, x: Tensor, index: Tensor, prepare: Prepare) -> Tensor:
@@ -47,12 +56,12 @@ def finite(logits: Tensor) -> Tensor:
 
 
 def cross_entropy(logits: Tensor, y: Tensor) -> Tensor:
-    """Return the unmasked loss of each sample in double precision, (B,), as used for all scores."""
-    return F.cross_entropy(logits, y, reduction="none").double()
+    """Return the unmasked loss of each sample in double precision, (B,), on the CPU, as used for scores."""
+    return F.cross_entropy(logits, y.to(logits.device), reduction="none").cpu().double()
 
 
 class Embedding(NamedTuple):
-    """Samples as feature vectors, which are the inputs of the network's head."""
+    """Samples as feature vectors, which are the inputs of the network's head; on the CPU."""
 
     features: Tensor  # (n, D)
     y: Tensor  # (n,)
@@ -71,4 +80,4 @@ def embed(net: nn.Module, x: Tensor, y: Tensor, prepare: Prepare) -> Embedding:
     with torch.inference_mode():
         features = torch.cat([network.features(prepare(chunk)) for chunk in chunks(x)])
         logits = finite(network.head(features))
-    return Embedding(features, y, cross_entropy(logits, y), network.head.weight.detach())
+    return Embedding(features.cpu(), y.cpu(), cross_entropy(logits, y), network.head.weight.detach().cpu())

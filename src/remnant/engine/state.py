@@ -9,7 +9,8 @@ from torch import Tensor
 def restore(target: object, state: Mapping[str, Any], varying: Collection[str] = ()) -> None:
     """Set all attributes of an object; raise ValueError if their names, types or shapes are different.
 
-    Tensors named in `varying` may have another number of rows than before.
+    Tensors named in `varying` may have another number of rows than before. Tensors are moved to the device of
+    those that they replace.
     """
     own = vars(target)
     if own.keys() != state.keys():
@@ -19,7 +20,8 @@ def restore(target: object, state: Mapping[str, Any], varying: Collection[str] =
         expected, found = _kind(own[name], start), _kind(value, start)
         if expected != found:
             raise ValueError(f"expected {name} to be {expected}, found {found}")
-    own.update(state)
+    for name, value in state.items():
+        own[name] = value.to(own[name].device) if isinstance(value, Tensor) else value
 
 
 def _kind(value: object, start: int) -> str:

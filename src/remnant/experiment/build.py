@@ -1,5 +1,6 @@
 """Construction of the stream of tasks and the learner of a config."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from remnant.config.components import short
 from remnant.config.registries import REGISTRIES
 from remnant.data import Dataset, load, subset
 from remnant.data.dataset import Labels, Spec
+from remnant.engine.backend import Backend, find_device, find_precision
 from remnant.errors import RemnantError, memory_errors
 from remnant.methods.protocol import Algorithm, Build, Learner, NewNet, Setup
 from remnant.nets import build as build_net
@@ -56,7 +58,8 @@ def build_stream(config: Config, data_dir: Path | None) -> Stream:
         config.validation,
         numpy_generator(config.seed, "validation"),
     )
-    return stream.joint() if config.method == "joint" else stream
+    stream = stream.joint() if config.method == "joint" else stream
+    return stream.on(find_device(config.device))
 
 
 def skipped_files(stream: Stream, strict: bool, most: int = 20) -> list[str]:
@@ -74,14 +77,19 @@ def skipped_files(stream: Stream, strict: bool, most: int = 20) -> list[str]:
     return [*lines[:most], f"{count}{more}"]
 
 
-def net_builder(config: Config, stream: Stream) -> NewNet:
+def build_backend(config: Config) -> Backend:
+    """Find the device, and choose the precision if it is `auto`."""
+    device = find_device(config.device)
+    precision = find_precision(config.precision, device)
+    return Backend(device, precision, config.channels_last, config.compile)
+
+
+def net_builder(config: Config, stream: Stream, backend: Backend) -> NewNet:
     """Return the function that builds networks by name."""
     _check_net(config, stream.spec)
 
     def new_net(name: str, *, normed_head: bool = False) -> nn.Module:
-        net = build_net(config.net, stream.spec, derive(config.seed, name), normed_head)
-        layout = torch.channels_last if config.channels_last else torch.contiguous_format
-        return net.to(memory_format=layout)  # type: ignore[call-overload, no-any-return]
+        return backend.prepare(build_net(config.net, stream.spec, derive(config.seed, name), normed_head))
 
     return new_net
 
@@ -106,9 +114,11 @@ def _check_net(config: Config, spec: Spec) -> None:
 
 def learner_builder(config: Config, stream: Stream) -> Build:
     """Return the function that builds a learner of a method for this stream."""
-    new_net = net_builder(config, stream)
+    backend = build_backend(config)
+    new_net = net_builder(config, stream, backend)
 
     def build(method: Algorithm, setup: Setup) -> Learner:
+        setup = replace(setup, device=backend.device)
         return method.build(setup, new_net, Generators.from_seed(config.seed), stream.noise_rate)
 
     return build

@@ -79,7 +79,7 @@ def pack(state: dict[str, Any]) -> bytes:
 
 def _without_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:  # noqa: ANN401
     if isinstance(value, Tensor):
-        tensors[path] = value.detach().contiguous()
+        tensors[path] = value.detach().cpu().contiguous()
         return None
     if isinstance(value, dict):
         return {k: _without_tensors(v, f"{path}/{k}", tensors) for k, v in value.items()}

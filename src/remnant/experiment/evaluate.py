@@ -36,7 +36,7 @@ def accuracy(learner: Learner, tests: tuple[TestSplit, ...]) -> Accuracy:
     class_incremental, task_incremental, per_class = [], [], {}
     for test in tests:
         # In chunks: the samples of a task need not fit in RAM.
-        logits = torch.cat([learner.predict(test.source.take(ids)) for ids in test.id.split(CHUNK)])
+        logits = torch.cat([learner.predict(test.source.take(ids)).cpu() for ids in test.id.split(CHUNK)])
         is_correct = logits.argmax(1) == test.y
         classes = torch.tensor(test.classes)
         class_incremental.append(percent(is_correct))
@@ -55,7 +55,7 @@ def percent(is_correct: Tensor) -> float:
 def is_clean(buffer: Buffer, stream: Stream) -> Tensor | None:
     """Return which stored labels are clean, (size,); None if the true labels are unknown."""
     samples = buffer.samples()
-    return None if stream.truth is None else stream.truth[samples.id] == samples.y
+    return None if stream.truth is None else stream.truth[samples.id] == samples.y.cpu()
 
 
 def purity(buffer: Buffer, stream: Stream) -> float | None:
@@ -67,12 +67,13 @@ def purity(buffer: Buffer, stream: Stream) -> float | None:
 def buffer_report(buffer: Buffer, stream: Stream, task: int) -> dict[str, Any]:
     """Return size, purity (percent), balance and duplicates of a buffer during a task."""
     samples, clean, names = buffer.samples(), is_clean(buffer, stream), stream.spec.classes
+    y = samples.y.cpu()
     seen = sum(len(t.classes) for t in stream.tasks[: task + 1])
-    counts = metrics.class_counts(samples.y)
+    counts = metrics.class_counts(y)
     purities: dict[str, Any] = dict.fromkeys(PURITIES)
     if clean is not None:
         per_task = metrics.purity_by(buffer.task[: len(buffer)], clean)
-        per_class = metrics.purity_by(samples.y, clean)
+        per_class = metrics.purity_by(y, clean)
         scaled = metrics.scaled_by_occurrence(per_class, counts, seen)
         purities = {
             "noisy": int((~clean).sum()),
@@ -86,7 +87,7 @@ def buffer_report(buffer: Buffer, stream: Stream, task: int) -> dict[str, Any]:
         "size": len(buffer),
         **purities,
         "class_counts": {names[k]: v for k, v in counts.items()},
-        "balance": metrics.balance(samples.y, seen),
+        "balance": metrics.balance(y, seen),
         "duplicates": metrics.duplicates(samples.id),
     }
 
@@ -117,7 +118,7 @@ def _agreement(
     samples, correction = buffer.samples(), None
     truth = stream.truth[samples.id]
     if predicted is not None:
-        correction = metrics.recovered(predicted[is_new], samples.y[is_new], truth[is_new])
+        correction = metrics.recovered(predicted[is_new], samples.y.cpu()[is_new], truth[is_new])
     return {"label_correction": correction, **metrics.detection(is_trusted, truth == samples.y)}
 
 
@@ -148,7 +149,7 @@ def memorisation(learner: Learner, task: Task, stream: Stream) -> dict[str, floa
         return None
     count = min(len(task), MEASURED)
     chosen = torch.arange(count) * len(task) // count
-    logits = torch.cat([learner.predict(task.take(part).x) for part in chosen.split(CHUNK)])
+    logits = torch.cat([learner.predict(task.take(part).x).cpu() for part in chosen.split(CHUNK)])
     predicted, observed, truth = logits.argmax(1), task.y[chosen], stream.truth[task.id[chosen]]
     return {
         **metrics.mean_losses(cross_entropy(logits, observed), truth == observed),

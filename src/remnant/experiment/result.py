@@ -162,8 +162,8 @@ def buffer_file(learner: Learner, buffer: Buffer, stream: Stream) -> bytes:
     samples, size = buffer.samples(), len(buffer)
     return save(
         {
-            "x": samples.x.clone(),
-            "y": samples.y.clone(),
+            "x": samples.x.clone().cpu(),
+            "y": samples.y.clone().cpu(),
             "index": stream.index[samples.id],
             "task": buffer.task[:size].clone(),
             "loss": losses(learner, buffer, torch.arange(size)),

@@ -23,7 +23,7 @@ def small_posterior(loss: Tensor) -> Tensor | str:
     """Return the posterior of the low-loss component for each loss (n,), or why there is none."""
     if len(loss) < MIN_SAMPLES:
         return f"fewer than {MIN_SAMPLES} samples"
-    values = scaled(loss.double()).numpy()[:, None]
+    values = scaled(loss.double().cpu()).numpy()[:, None]
     if len(np.unique(values)) < MIN_SAMPLES:
         return f"fewer than {MIN_SAMPLES} distinct losses"
     mean, posterior = fit_gaussians(values)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from remnant.buffer.buffer import Buffer
@@ -38,6 +39,7 @@ class Setup:
     spec: Spec
     training: Training
     buffer_size: int
+    device: torch.device = torch.device("cpu")
 
 
 @dataclass(frozen=True)

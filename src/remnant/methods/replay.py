@@ -118,9 +118,10 @@ class ReplayLearner:
             setup.spec.shape,
             setup.spec.dtype,
             logits=classes if method.objective.keeps_logits else 0,
+            device=setup.device,
         )
         self.selection = Selection(method.insertion, method.replacement, method.scoring, self.buffer)
-        self.seen = torch.zeros(classes, dtype=torch.bool)  # classes of the stream so far
+        self.seen = torch.zeros(classes, dtype=torch.bool, device=setup.device)  # in the stream so far
         self.loop = Loop()
         self.saved: dict[str, Any] = {}  # theta_CHK during a forgetting epoch
         self.optimizer = self._new_optimizer()

@@ -31,7 +31,7 @@ def fill(buffer: Buffer, task: Task, classes: int) -> None:
     slots = torch.arange(buffer.capacity)
     samples = task.take(slots % len(task))
     samples = replace(samples, id=-2 - slots)  # ids that never occur, so that no candidate is a duplicate
-    buffer.put(slots, samples, task.number, logits=torch.zeros(buffer.capacity, classes))
+    buffer.put(slots, samples, task.number, torch.zeros(buffer.capacity, classes, device=buffer.x.device))
 
 
 def first_steps(events: Iterator[Event], steps: int = STEPS) -> tuple[list[float], int]:

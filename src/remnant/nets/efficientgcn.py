@@ -180,7 +180,7 @@ class Dropout(nn.Module):
         if not self.training:
             return x
         rng = torch.Generator().manual_seed(int(self.seed))
-        kept = torch.rand(x.shape, generator=rng) >= self.probability
+        kept = torch.rand(x.shape, generator=rng) >= self.probability  # on the CPU: the same on any device
         self.seed.copy_(torch.randint(1 << 62, (), generator=rng))
         return x * kept.to(x) / (1 - self.probability)
 

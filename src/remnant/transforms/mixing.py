@@ -24,8 +24,8 @@ def mixup(x: Tensor, target: Tensor, weight: Tensor, other: Tensor) -> tuple[Ten
     `weight` holds one value for each sample, or one for all. Targets (B, C) are mixed like the inputs.
     """
     other_weight = torch.minimum(weight, 1 - weight)
-    input_weight = other_weight.to(x.dtype).view(-1, *[1] * (x.dim() - 1))
-    target_weight = other_weight.to(target.dtype)[:, None]
+    input_weight = other_weight.to(x).view(-1, *[1] * (x.dim() - 1))
+    target_weight = other_weight.to(target)[:, None]
     return x.lerp(x[other], input_weight), target.lerp(target[other], target_weight)
 
 

@@ -50,7 +50,7 @@ class CnllLearner:
         self.settings, self.training, self.spec, self.rng = settings, setup.training, setup.spec, rng
         self.net = TwoHeads(new_net("net"), new_net("second head"))
         self.augmenter = Augmenter(setup.spec.transform, rng.consolidate)
-        self.seen = torch.zeros(len(setup.spec.classes), dtype=torch.bool)
+        self.seen = torch.zeros(len(setup.spec.classes), dtype=torch.bool, device=setup.device)
         self.stores = {name: self._new_buffer(name) for name in BUFFERS}
         self.policies: dict[str, dict[str, Any]] = {name: {} for name in BUFFERS}  # reservoir sampling
         self.stream, self.stage = Loop(), Loop()
@@ -113,7 +113,8 @@ class CnllLearner:
         """
         settings, waiting = self.settings, self.stores["delay"].samples()
         classes = torch.tensor(task.classes)
-        distance = disagreement(self.predict(waiting.x), waiting.y, classes, settings.hardened)
+        logits, y = self.predict(waiting.x).cpu(), waiting.y.cpu()
+        distance = disagreement(logits, y, classes, settings.hardened)
         clean, noisy = split(distance)
         self.stores["clean_store"].remove(waiting.id[noisy])
         self.stores["noisy_store"].remove(waiting.id[clean])
@@ -191,7 +192,7 @@ class CnllLearner:
         insert(self.stores[name], self.policies[name], samples, task, self.rng.buffer)
 
     def _new_buffer(self, name: str) -> Buffer:
-        return Buffer(getattr(self.settings, name), self.spec.shape, self.spec.dtype)
+        return Buffer(getattr(self.settings, name), self.spec.shape, self.spec.dtype, device=self.seen.device)
 
     def _empty(self, *names: str) -> None:
         self.stores |= {name: self._new_buffer(name) for name in names}
@@ -222,7 +223,8 @@ class CnllLearner:
         self.policies = state["policies"]
         for name in ("stream", "stage", "rng"):
             getattr(self, name).load_state_dict(state[name])
-        for name in ("stored", "unlabelled", "seen"):
+        self.seen.copy_(state["seen"])
+        for name in ("stored", "unlabelled"):
             setattr(self, name, state[name])
 
 

@@ -53,8 +53,8 @@ class ConsolidationContext:
         return F.one_hot(self.buffer.y[index], len(self.seen)).float()
 
     def logits(self, net: nn.Module) -> Tensor:
-        """Return the logits of every sample in the buffer without augmentation, (n, C)."""
-        return predict(net, self.buffer.samples().x, self.transform.plain)
+        """Return the logits of every sample in the buffer without augmentation, (n, C), on the CPU."""
+        return predict(net, self.buffer.samples().x, self.transform.plain).cpu()
 
     def losses(self, logits: Tensor) -> Tensor:
         """Return the loss of every sample in the buffer, (n,), from its logits."""

@@ -41,7 +41,7 @@ class PuriDivER(Consolidation):
         if epoch < self.warmup:
             return None
         samples, logits = context.buffer.samples(), context.logits(context.nets[0])
-        clean = small_posterior(F.cross_entropy(logits, samples.y, reduction="none"))
+        clean = small_posterior(F.cross_entropy(logits, samples.y.cpu(), reduction="none"))
         division = Division.from_posteriors([clean])
         if division.fallback[0]:
             return division

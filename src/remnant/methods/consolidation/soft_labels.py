@@ -29,7 +29,7 @@ def refine(clean: Tensor, onehot: Tensor, guess: Tensor) -> Tensor:
     >>> refine(torch.tensor([0.25]), torch.tensor([[1.0, 0.0]]), torch.tensor([[0.2, 0.8]]))
     tensor([[0.4000, 0.6000]])
     """
-    weight = clean.to(guess.dtype)[:, None]
+    weight = clean.to(guess)[:, None]
     return weight * onehot + (1 - weight) * guess
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from remnant.buffer import Buffer, Candidates
 from remnant.buffer.buffer import written
-from remnant.engine.inference import predict
+from remnant.engine.inference import device_of, predict
 from remnant.engine.learning_rate import cosine
 from remnant.engine.optimizer import AdamTrainer
 from remnant.methods.epoch_schedule import Phase
@@ -43,8 +43,9 @@ class SprLearner:
         """Build networks and buffers; all sizes in `settings` must be given."""
         self.settings, self.training, self.new_net, self.rng = settings, setup.training, new_net, rng
         self.transform = cast(ImageTransform, setup.spec.transform)  # guaranteed by Spr.check
-        self.delayed = Buffer(settings.delay, setup.spec.shape, setup.spec.dtype)
-        self.purified = Buffer(settings.purified, setup.spec.shape, setup.spec.dtype)
+        shape, dtype, device = setup.spec.shape, setup.spec.dtype, setup.device
+        self.delayed = Buffer(settings.delay, shape, dtype, device=device)
+        self.purified = Buffer(settings.purified, shape, dtype, device=device)
         self.doubt = torch.full((settings.purified,), torch.nan, dtype=torch.float64)  # of purified samples
         self.offered = torch.zeros(len(setup.spec.classes), dtype=torch.long)  # candidates of each class
         self.base, self.expert = self._contrastive("base"), self._contrastive("expert")
@@ -133,8 +134,8 @@ class SprLearner:
     def _filter(self, task: int) -> None:
         """Offer samples to the purified buffer, each with the probability that its label is clean."""
         samples, rng = self.delayed.samples(), self.rng.buffer
-        z = predict(self.expert.net, samples.x, self.transform.plain)
-        clean = clean_probability(z, samples.y, rng)
+        z = predict(self.expert.net, samples.x, self.transform.plain).cpu()
+        clean = clean_probability(z, samples.y.cpu(), rng)
         uniforms = torch.rand(len(samples), 3, generator=rng, dtype=torch.float64)
         kept = torch.nonzero(clean > uniforms[:, 0]).flatten()
         offer = Candidates(kept, samples.y[kept], samples.id[kept], 1 - clean[kept])
@@ -182,7 +183,7 @@ class SprLearner:
             torch.manual_seed(seed)
             net.head = nn.Sequential(
                 nn.Linear(inputs, inputs), nn.ReLU(), nn.Linear(inputs, self.settings.features)
-            )
+            ).to(device_of(net))
         return AdamTrainer(net)
 
     def state_dict(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def strong_view(x: Tensor, flip: bool, rng: torch.Generator) -> Tensor:
     """Crop, mirror and colour-jitter uint8 images (B, K, H, W); return floats in [0, 1]."""
     u = torch.rand(len(x), 2 * ATTEMPTS + 12, generator=rng, dtype=torch.float64)
     boxes = crop_boxes(u[:, : 2 * ATTEMPTS].unflatten(1, (ATTEMPTS, 2)), u[:, -12:-10], *x.shape[-2:])
-    view = crop_and_resize(x.float() / 255, boxes, (u[:, -10] < 0.5) & flip)
+    view = crop_and_resize(x.float() / 255, boxes.to(x.device), ((u[:, -10] < 0.5) & flip).to(x.device))
     if x.shape[1] == 3:
         chosen = torch.nonzero(u[:, -9] < JITTER).flatten()
         view[chosen] = colour_jitter(view[chosen], u[chosen, -8:-4], u[chosen, -4:].argsort(1))

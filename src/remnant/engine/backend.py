@@ -1,0 +1,85 @@
+"""Where and how networks are computed: device, precision and memory layout.
+
+Inputs, labels, logits and networks are on the device. Decisions are made on the CPU, where the random
+generators are: orders, ids, slots and the losses that are compared. Weights, BatchNorm statistics,
+optimizers and losses have 32 bits or more in every precision.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from remnant.errors import RemnantError
+
+DEVICES = ("auto", "cpu", "cuda", "cuda:N", "mps")
+PRECISIONS = ("auto", "float32", "bf16")
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A device with the precision and layout of the networks on it."""
+
+    device: torch.device = torch.device("cpu")
+    precision: str = "float32"  # of forward and backward passes: float32 or bf16
+    channels_last: bool = False
+    compiled: bool = False
+
+    def prepare(self, net: nn.Module) -> nn.Module:
+        """Return the network on the device, with its layout; its outputs are float32 in any precision."""
+        layout = torch.channels_last if self.channels_last else torch.contiguous_format
+        net = net.to(self.device, memory_format=layout)  # type: ignore[call-overload]
+        if self.precision == "bf16":
+            net.__class__ = in_bf16(type(net), self.device.type)  # type: ignore[arg-type]
+        if self.compiled:
+            net.compile()
+        return net
+
+
+@cache
+def in_bf16(kind: type[nn.Module], device: str) -> type[nn.Module]:
+    """Return a subclass whose forward passes run in bfloat16 and return float32.
+
+    A subclass, not a wrapper: names of weights, attributes and copies of the network stay as they are.
+    """
+
+    def cast(name: str) -> Any:  # noqa: ANN401
+        def forward(self: nn.Module, x: Tensor) -> Tensor:
+            with torch.autocast(device, torch.bfloat16):
+                result: Tensor = getattr(super(casting, self), name)(x)
+            return result.float()
+
+        return forward
+
+    names = [name for name in ("forward", "features") if hasattr(kind, name)]
+    casting = type(kind.__name__, (kind,), {name: cast(name) for name in names})
+    return casting
+
+
+def find_device(name: str) -> torch.device:
+    """Return the device of this name; `auto` is a GPU if there is one, otherwise the CPU."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).partition(". ")[0].splitlines()[0][:200]
+        raise RemnantError(
+            f"device: expected a device of this machine, got {name} ({reason}). Use auto or cpu."
+        ) from error
+    return device
+
+
+def find_precision(name: str, device: torch.device) -> str:
+    """Return float32 or bf16; `auto` is bf16 where the device has instructions for it."""
+    return name if name != "auto" else "bf16" if has_bf16(device) else "float32"
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Return whether a device computes faster in bfloat16 than in float32."""
+    if device.type == "cpu":
+        return torch.cpu._is_avx512_bf16_supported()
+    return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
