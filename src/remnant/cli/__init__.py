@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from remnant.cli import check, data, listing, run
+from remnant.cli import check, data, doctor, listing, run
 from remnant.errors import RemnantError, memory_errors
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app = typer.Typer(
 app.command("run", context_settings={"ignore_unknown_options": True})(run.run)
 app.command("list")(listing.list_)
 app.command("check")(check.check)
+app.command("doctor")(doctor.doctor)
 app.add_typer(data.app, name="data", help="Download and check datasets, show label noise.")
 
 

@@ -116,10 +116,10 @@ def _agreement(
     if stream.truth is None:
         return dict.fromkeys(("label_correction", *metrics.DETECTION))
     samples, correction = buffer.samples(), None
-    truth = stream.truth[samples.id]
+    truth, y = stream.truth[samples.id], samples.y.cpu()
     if predicted is not None:
-        correction = metrics.recovered(predicted[is_new], samples.y.cpu()[is_new], truth[is_new])
-    return {"label_correction": correction, **metrics.detection(is_trusted, truth == samples.y)}
+        correction = metrics.recovered(predicted[is_new], y[is_new], truth[is_new])
+    return {"label_correction": correction, **metrics.detection(is_trusted, truth == y)}
 
 
 def losses(learner: Learner, buffer: Buffer, slots: Tensor) -> Tensor:

@@ -1,0 +1,23 @@
+import math
+
+import pytest
+import torch
+
+from remnant.engine.backend import Backend
+from remnant.engine.diagnosis import facts, is_as_known, self_test
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_the_self_test_gives_the_known_loss_in_both_precisions(channels_last: bool) -> None:
+    for precision in ("float32", "bf16"):
+        loss = self_test(Backend(precision=precision, channels_last=channels_last))
+        assert is_as_known(loss, precision)
+
+
+@pytest.mark.parametrize("wrong", [0.3, 0.4, math.nan])
+def test_another_loss_is_wrong(wrong: float) -> None:
+    assert not is_as_known(wrong, "float32")
+
+
+def test_the_facts_name_what_torch_computes_with() -> None:
+    assert torch.backends.cpu.get_cpu_capability() in facts()["processor"]
