@@ -211,7 +211,7 @@ class ReplayLearner:
         they are replaced at the start of every learning epoch and kept once the task is over.
         """
         stored = self.buffer.logits[: len(self.buffer)]
-        is_due = stored.isnan().any(1)
+        is_due = stored.isnan().any(1).cpu()
         if any(Phase.ROLLBACK in phase for phase in phases(self.method.schedule, self.training.epochs)):
             is_due |= self.buffer.task[: len(self.buffer)] == task
         slots = torch.nonzero(is_due).flatten()
