@@ -20,7 +20,7 @@ def no_embedding() -> Embedding:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Samples of a batch that may be inserted."""
+    """Samples of a batch that may be inserted; all tensors are on the CPU."""
 
     positions: Tensor  # (k,) in the batch
     y: Tensor  # (k,) observed labels

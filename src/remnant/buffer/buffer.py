@@ -55,7 +55,7 @@ class Buffer:
         self.x[at], self.y[at], self.id[at] = samples.x[i], samples.y[i], samples.id[i]
         self.task[at] = task
         if self.logits.shape[1]:
-            self.logits[at] = torch.nan if logits is None else logits[i].to(self.logits)
+            self.logits[at] = torch.nan if logits is None else logits[i].to(self.logits.dtype)
         self.size = max(self.size, int(at.max()) + 1)
 
     def remove(self, id: Tensor) -> None:

@@ -121,7 +121,7 @@ class DarkReplay(CrossEntropy):
         if draw is not None and self.alpha:
             old = draw()
             now = net(old.x)
-            loss = loss + self.alpha * F.mse_loss(now, old.logits.to(now))
+            loss = loss + self.alpha * F.mse_loss(now, old.logits.to(now.dtype))
         if draw is not None and self.beta:
             old = draw()
             loss = loss + self.beta * F.cross_entropy(net(old.x), old.y)

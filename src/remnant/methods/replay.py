@@ -217,7 +217,7 @@ class ReplayLearner:
         slots = torch.nonzero(is_due).flatten()
         if len(slots):
             logits = predict_stored(self.net, self.buffer.x, slots, self.transform.plain)
-            stored[slots] = logits.to(stored)
+            stored[slots] = logits.to(stored.dtype)
 
     def buffers(self) -> dict[str, Buffer]:
         """Return the buffer, if there is one."""

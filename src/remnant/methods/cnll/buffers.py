@@ -11,7 +11,7 @@ from remnant.stream import Batch
 def insert(buffer: Buffer, state: dict[str, Any], samples: Batch, task: int, rng: torch.Generator) -> None:
     """Store samples while slots are free, then by reservoir sampling; no sample is stored twice."""
     unknown = torch.full((len(samples),), torch.nan, dtype=torch.float64)
-    candidates = Candidates(torch.arange(len(samples)), samples.y, samples.id, unknown)
+    candidates = Candidates(torch.arange(len(samples)), samples.y.cpu(), samples.id, unknown)
     uniforms = torch.rand(len(samples), 3, generator=rng, dtype=torch.float64)
     choice = Choice(buffer, task, uniforms, state, lambda: candidates, lambda slots: unknown[slots])
     buffer.put(Reservoir()(choice), samples, task)

@@ -135,10 +135,11 @@ class SprLearner:
         """Offer samples to the purified buffer, each with the probability that its label is clean."""
         samples, rng = self.delayed.samples(), self.rng.buffer
         z = predict(self.expert.net, samples.x, self.transform.plain).cpu()
-        clean = clean_probability(z, samples.y.cpu(), rng)
+        y = samples.y.cpu()
+        clean = clean_probability(z, y, rng)
         uniforms = torch.rand(len(samples), 3, generator=rng, dtype=torch.float64)
         kept = torch.nonzero(clean > uniforms[:, 0]).flatten()
-        offer = Candidates(kept, samples.y[kept], samples.id[kept], 1 - clean[kept])
+        offer = Candidates(kept, y[kept], samples.id[kept], 1 - clean[kept])
         slots = partitioned(self.purified, self.doubt, offer, self.offered, uniforms[kept, 1:])
         self.purified.put(slots, samples[kept], task)
         at, i = written(slots)
