@@ -20,6 +20,7 @@ from remnant.config import Config
 from remnant.config.components import short
 from remnant.config.recipe import read as read_recipe
 from remnant.config.registries import OF_METHOD, REGISTRIES
+from remnant.engine.backend import Backend
 from remnant.errors import RemnantError
 from remnant.experiment import metrics
 from remnant.experiment.checkpoint import (
@@ -262,9 +263,11 @@ def check_run(folder: Path) -> dict[str, str]:
     return states
 
 
-def environment() -> dict[str, str | None]:
+def environment(backend: Backend) -> dict[str, str | None]:
     """Return what bitwise identical results depend on, besides the config."""
     return {
+        "device": backend.device.type,
+        "precision": backend.precision,
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "torch": torch.__version__,
         "remnant": version("remnant"),

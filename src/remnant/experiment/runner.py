@@ -17,6 +17,7 @@ from remnant.config import Config
 from remnant.engine.state import restore
 from remnant.errors import Diverged, Interrupted, RemnantError
 from remnant.experiment import checkpoint, evaluate
+from remnant.experiment.build import build_backend
 from remnant.experiment.lock import StopSignal
 from remnant.experiment.loggers import Logger, RunStart
 from remnant.experiment.loggers.metrics_file import metrics_lines
@@ -47,7 +48,7 @@ class Run:
         self.config, self.options, self.loggers = config, options, loggers
         self.stream, self.learner, self.folder = stream, learner, folder
         self.plan = config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
-        self.history, self.environment = History(), environment()
+        self.history, self.environment = History(), environment(build_backend(config))
         self.since = time.monotonic()  # when history.seconds was last updated
         self.saved_at, self.save_cost = time.monotonic(), 0.0
         self.where, self.lr_setting = "at the start", "lr"
