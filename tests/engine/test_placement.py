@@ -26,7 +26,7 @@ from remnant.methods.spr.simclr import strong_view
 from remnant.transforms.image import ImageTransform
 from remnant.transforms.mixing import cutmix
 
-FAST = {"der++-aer-abs", "aer-abs+consolidation", "gdumb+coteaching", "puridiver", "spr", "cnll"}
+FAST = {"der++-aer-abs", "aer-abs+consolidation", "gdumb+coteaching", "puridiver", "spr"}
 EACH_METHOD = [m if m in FAST else pytest.param(m, marks=pytest.mark.slow) for m in METHODS]
 DIVIDING = ("consolidation", "dividemix", "puridiver")
 

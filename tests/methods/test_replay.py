@@ -371,7 +371,7 @@ def test_the_search_finds_true_labels_in_a_source_that_holds_them() -> None:
 
 
 def test_a_task_has_no_field_for_true_labels_or_test_samples() -> None:
-    assert {field.name for field in fields(Task)} == {"number", "classes", "id", "y", "source"}
+    assert {field.name for field in fields(Task)} == {"number", "classes", "id", "y", "source", "device"}
     assert get_type_hints(Learner.learn)["task"] is Task
     assert "truth" in {field.name for field in fields(Stream)}
 
