@@ -39,7 +39,7 @@ def _recipe(name: str) -> dict[str, Any]:
     try:
         path = next(place for place in places if place.is_file())
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (StopIteration, OSError, ValueError):  # reported when the recipe is resolved
+    except (StopIteration, OSError, ValueError, RecursionError):  # reported when the recipe is resolved
         return {}
     # A written config has components, which may give its method another name.
     table = {} if path.name == "config.toml" else table
