@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from remnant.errors import RemnantError
+from remnant.errors import RemnantError, printable
 
 RECIPES = Path(__file__).parents[1] / "config" / "recipes"
 DEFAULTS = {"method": "aer-abs", "noise": "none", "data": "digits", "seed": 0}  # as in the schema
@@ -30,7 +30,7 @@ def first_line(recipe: str | None, settings: Mapping[str, Any], out: Path) -> st
     parts += [f"noise {noise}"] if isinstance(noise, str) else []
     parts += [f"seed {known['seed']}"] if "seed" in known else []
     parts += [f"{key}={value}" for key, value in settings.items() if key not in DEFAULTS]
-    return f"{', '.join(parts)} -> {out}/"
+    return printable(f"{', '.join(parts)} -> {out}/")
 
 
 def _recipe(name: str) -> dict[str, Any]:
