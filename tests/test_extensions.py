@@ -119,7 +119,7 @@ def test_a_method_in_a_file_runs_and_resumes_from_the_command_line(file: Path, i
     assert changed.out.splitlines()[-1] != folder
     assert "is not resumed" not in changed.out
     other = invoke("run", folder, "-q")
-    assert f"{folder} is not resumed: an extension file, the data or" in other.err
+    assert f"{folder} is not resumed: its config.toml, an extension file, the data or" in other.err
     assert other.out.strip() != folder
 
 

@@ -40,6 +40,16 @@ def memory_errors() -> Iterator[None]:
         ) from error
 
 
+def printable(text: str) -> str:
+    r"""Return a text without characters that control a terminal, such as those in a recipe of someone else.
+
+    >>> print(printable("two\nlines, \x1b[2J"))
+    two
+    lines, \x1b[2J
+    """
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
 def unmet(expected: Mapping[str, object]) -> list[str]:
     """Return the expectations that do not hold.
 

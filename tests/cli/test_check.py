@@ -34,3 +34,27 @@ def test_check_of_something_else_is_not_ok(invoke: Invoke, tmp_path: Path) -> No
         done = invoke("check", name)
         assert done.code in (1, 2)
         assert name in done.out + done.err
+
+
+def test_check_says_what_to_do_with_a_damaged_checkpoint_of_a_finished_run(invoke: Invoke) -> None:
+    command = ["run", "-q", "--method", "er", *TINY]
+    folder = invoke(*command).out.strip()
+    newest = max(Path(folder, "checkpoint").iterdir())
+    newest.write_bytes(b"")
+    assert "already finished" in invoke(*command).err  # so it repairs nothing
+    damaged = invoke("check", folder)
+    assert damaged.code == 1
+    assert f"{newest}: its 0 bytes do not match the digest in its name; the run is finished, " in damaged.out
+    newest.unlink()
+    assert invoke("check", folder).code == 0
+
+
+def test_check_notices_a_checkpoint_of_another_run(invoke: Invoke) -> None:
+    a, b = (Path(invoke("run", "-q", "--method", "er", *TINY, f"seed={seed}").out.strip()) for seed in (0, 1))
+    (a / "result.json").unlink()
+    assert invoke("check", str(a)).code == 0
+    other = max((b / "checkpoint").iterdir())
+    (a / "checkpoint" / other.name).write_bytes(other.read_bytes())
+    done = invoke("check", str(a))
+    assert done.code == 1
+    assert f"{other.name}: expected a checkpoint of run {a.name}, found {b.name}\n" in done.out

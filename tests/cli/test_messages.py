@@ -136,3 +136,20 @@ def test_the_first_line_needs_no_torch() -> None:
         "first_line('paper/cifar10', {}, Path('runs')); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_first_line_of_a_deeply_nested_recipe_leaves_the_error_to_the_recipe(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    (tmp_path / "deep.toml").write_text("a = " + "[" * 20_000)
+    done = invoke("run", str(tmp_path / "deep.toml"))
+    assert done.code == 2
+    assert "deep.toml: expected TOML, but " in done.err
+
+
+def test_characters_of_a_recipe_that_control_the_terminal_are_escaped(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "r.toml").write_text('noise = "file:\\u001b]0;title\\u0007.npy"')
+    done = invoke("run", str(tmp_path / "r.toml"))
+    assert "noise file:\\x1b]0;title\\x07.npy" in done.out
+    assert "\\x1b]0;title\\x07.npy: expected a file of labels" in done.err
+    assert "\x1b" not in done.out + done.err

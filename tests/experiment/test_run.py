@@ -97,6 +97,19 @@ def test_a_run_folder_under_another_parent_is_not_resumed_in_silence(run_in: Run
     assert not any("is not resumed" in note for note in logger.notes)
 
 
+@pytest.mark.parametrize("content", ["", "seed = 1\n"])
+def test_the_changed_config_of_a_finished_run_starts_no_other_run(run_in: RunIn, content: str) -> None:
+    config = tiny_config(method="finetune", epochs=1)
+    folder = run_in(config)
+    (folder / "config.toml").write_text(content)
+    with pytest.raises(RemnantError, match=r"config\.toml: expected the config of this run, .* Repeat"):
+        remnant.run(folder, out=folder.parent)
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    execute(config, Options(out=folder.parent), [])
+    assert not any(check_run(folder).values())
+    assert remnant.run(folder, out=folder.parent) == folder
+
+
 def test_force_restarts_from_the_beginning(run_in: RunIn) -> None:
     folder = run_in(tiny_config())
     (folder / "metrics.jsonl").write_text("something else\n")

@@ -1,3 +1,4 @@
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_an_npz_whose_samples_are_in_a_different_order_raises(tmp_path: Path) ->
 
 
 def test_labels_that_are_not_finite_or_not_real_raise(tmp_path: Path) -> None:
-    for labels in (np.array([1.0, np.inf]), np.array([1 + 0j])):
+    for labels in (np.array([1.0, np.inf]), np.array([1 + 0j]), np.array([1], dtype="m8[s]")):
         np.save(tmp_path / "l.npy", labels)
         with pytest.raises(RemnantError, match="expected one integer per training sample"):
             read_labels(tmp_path / "l.npy", "")
@@ -92,6 +93,16 @@ def test_an_empty_npz_and_a_damaged_member_raise(tmp_path: Path) -> None:
     (tmp_path / "l.npz").write_bytes(content)
     with pytest.raises(RemnantError, match="cannot be read"):
         read_labels(tmp_path / "l.npz", "a")
+
+
+def test_a_member_of_an_npz_that_is_no_array_raises(tmp_path: Path) -> None:
+    data = tiny_data()
+    np.savez(tmp_path / "l.npz", worse=data.y)
+    with zipfile.ZipFile(tmp_path / "l.npz", "a") as archive:
+        archive.writestr("clean_label.npy", "text")
+    with pytest.raises(RemnantError, match="clean_label is not an array"):
+        read_labels(tmp_path / "l.npz", "clean_label")
+    assert np.array_equal(FromFile(str(tmp_path / "l.npz"), "worse")(data, rng()), data.y)
 
 
 def test_pickled_labels_are_not_loaded(tmp_path: Path) -> None:

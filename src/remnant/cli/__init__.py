@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from remnant.cli import check, data, doctor, listing, run
-from remnant.errors import RemnantError, memory_errors
+from remnant.errors import RemnantError, memory_errors, printable
 
 app = typer.Typer(
     name="remnant",
@@ -55,7 +55,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # here, since an error at the exit of Python would be a traceback
     except RemnantError as error:
-        typer.echo(f"remnant: {error}", err=True)
+        typer.echo(f"remnant: {printable(str(error))}", err=True)
         sys.exit(2)
     except BrokenPipeError:  # the program that reads the output has ended, such as head
         _discard_output()

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from remnant.errors import RemnantError
+from remnant.errors import RemnantError, printable
 
 RECIPES = Path(__file__).parents[1] / "config" / "recipes"
 DEFAULTS = {"method": "aer-abs", "noise": "none", "data": "digits", "seed": 0}  # as in the schema
@@ -30,7 +30,7 @@ def first_line(recipe: str | None, settings: Mapping[str, Any], out: Path) -> st
     parts += [f"noise {noise}"] if isinstance(noise, str) else []
     parts += [f"seed {known['seed']}"] if "seed" in known else []
     parts += [f"{key}={value}" for key, value in settings.items() if key not in DEFAULTS]
-    return f"{', '.join(parts)} -> {out}/"
+    return printable(f"{', '.join(parts)} -> {out}/")
 
 
 def _recipe(name: str) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _recipe(name: str) -> dict[str, Any]:
     try:
         path = next(place for place in places if place.is_file())
         table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (StopIteration, OSError, ValueError):  # reported when the recipe is resolved
+    except (StopIteration, OSError, ValueError, RecursionError):  # reported when the recipe is resolved
         return {}
     # A written config has components, which may give its method another name.
     table = {} if path.name == "config.toml" else table

@@ -248,12 +248,17 @@ def check_run(folder: Path) -> dict[str, str]:
     checkpoints = generations(folder / "checkpoint")
     if not states and not checkpoints:
         return {"": "expected a run folder with results or checkpoints, found none"}
+    # The command that repairs all other files does nothing if the results are intact.
+    advice = "; the run is finished, delete this file" if states and not any(states.values()) else ""
+    run = None if states else folder.resolve().name  # a finished run may have been renamed
     for path in checkpoints:
         try:
-            read_checkpoint(path)
-            states[f"checkpoint/{path.name}"] = ""
+            found = read_checkpoint(path).get("run")
+            is_own = run in (None, found)
+            problem = "" if is_own else f"expected a checkpoint of run {run}, found {found!s:.99}"
         except READ_ERRORS as error:
-            states[f"checkpoint/{path.name}"] = short_reason(error)
+            problem = short_reason(error) + advice
+        states[f"checkpoint/{path.name}"] = problem
     if "config.toml" not in states:
         try:
             read_recipe(str(folder))

@@ -61,9 +61,20 @@ def run_recipe(
         for line in remarks(config, recipe, settings):
             for logger in loggers:
                 logger.note(line)
-        path = find(str(recipe)) if isinstance(recipe, str | Path) and not settings else None
+        path = find(str(recipe)) if isinstance(recipe, str | Path) else None
         earlier = path.parent if path is not None and path.name == "config.toml" else None
-        return execute(config, options, loggers, earlier)
+        _check_config_file(earlier)
+        return execute(config, options, loggers, None if settings else earlier)
+
+
+def _check_config_file(folder: Path | None) -> None:
+    """Raise RemnantError if the config of a finished run has changed: it would start another run."""
+    if folder and is_finished(folder) and (problem := damage(folder).get("config.toml")):
+        raise RemnantError(
+            f"{folder / 'config.toml'}: expected the config of this run, but it has changed ({problem}). "
+            "Repeat the command that started the run, which writes it again, or move the file elsewhere to "
+            "use it as a recipe."
+        )
 
 
 def _check_loggers(loggers: object) -> None:
@@ -135,8 +146,8 @@ def not_resumed(earlier: Path | None, folder: Path) -> list[str]:
         out = shlex.quote(str(earlier.parent))
         return [f"{earlier} is not resumed: the run folder is {folder}; --out {out} resumes it"]
     return [
-        f"{earlier} is not resumed: an extension file, the data or the name of the folder has changed "
-        f"since. This is another run, {folder}"
+        f"{earlier} is not resumed: its config.toml, an extension file, the data or the name of the folder "
+        f"has changed since. This is another run, {folder}"
     ]
 
 

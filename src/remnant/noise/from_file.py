@@ -75,14 +75,15 @@ def read_archive(path: Path) -> dict[str, Labels]:
 
 def _without_objects(archive: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     try:
-        return archive[name]
+        member = archive[name]
     except ValueError:  # an array of Python objects, which would need unpickling
         return np.empty(0)
+    return member if isinstance(member, np.ndarray) else np.empty(0)  # bytes, if it is no array file
 
 
 def _are_integers(labels: np.ndarray) -> bool:
     is_vector = labels.ndim == 1 and len(labels) > 0
-    is_real = np.issubdtype(labels.dtype, np.integer) or np.issubdtype(labels.dtype, np.floating)
+    is_real = labels.dtype.kind in "iuf"  # numpy counts time spans among the integers
     return is_vector and is_real and bool((np.isfinite(labels) & (labels == np.floor(labels))).all())
 
 
@@ -125,7 +126,9 @@ def _read_member(path: Path, key: str) -> np.ndarray:
                 f"{path}: expected the name of one of its arrays ({', '.join(archive)}), got {key!r}. "
                 f"Write noise.key={next(iter(archive))}."
             )
-        member: np.ndarray = archive[key]
+        member: np.ndarray | bytes = archive[key]  # numpy returns the content of other files as it is
+        if isinstance(member, bytes):
+            raise ValueError(f"{key} is not an array")
         return member
 
 
