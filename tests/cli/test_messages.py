@@ -107,7 +107,7 @@ def test_the_first_line_is_printed_unless_quiet(invoke: Invoke) -> None:
         (["--seed", "0,1,2"], "for s in 0 1 2; do remnant run --seed $s; done"),
         (["--seed", "0", "1", "2"], "for s in 0 1 2; do remnant run --seed $s; done"),
         (["seed=[3, 4]"], "for s in 3 4; do remnant run --seed $s; done"),
-        (["--seed", "one"], "seed: Input should be a valid integer, got 'one'"),
+        (["--seed", "one"], "seed: expected a valid integer, got 'one'"),
         (["digits", "er"], "expected one recipe, got digits, er. Write a method as --method NAME"),
         (["er"], "er is a method: write --method er"),
     ],
