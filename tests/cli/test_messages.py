@@ -1,3 +1,4 @@
+import io
 import re
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from cli_helpers import NO_BUFFER, Invoke
 
-from remnant.cli.messages import DEFAULTS, first_line, unknown_option
+from remnant.cli.messages import DEFAULTS, first_line, fit, unknown_option
 from remnant.config import Config, recipe
 from remnant.config.components import short
 from remnant.config.recipe import to_config
@@ -119,6 +120,19 @@ def test_a_typing_mistake_is_answered_with_what_to_type(
     assert done.code == 2
     assert message in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_in_a_terminal_messages_are_wrapped_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    text = "remnant: unknown method 'x'\n  - a/path/that/is/longer/than/a/line\nSee `list`."
+    lines = ["remnant: unknown", "  method 'x'", "  -", "  a/path/that/is/longer/than/a/line", "See `list`."]
+    assert fit(text, Terminal()).splitlines() == lines
+    assert fit(text, io.StringIO()) == text
 
 
 def test_a_recipe_may_be_a_number(invoke: Invoke, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from remnant.cli import check, data, listing, run
+from remnant.cli.messages import fit
 from remnant.errors import RemnantError, memory_errors
 
 app = typer.Typer(
@@ -54,7 +55,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # here, since an error at the exit of Python would be a traceback
     except RemnantError as error:
-        typer.echo(f"remnant: {error}", err=True)
+        typer.echo(fit(f"remnant: {error}", sys.stderr), err=True)
         sys.exit(2)
     except BrokenPipeError:  # the program that reads the output has ended, such as head
         _discard_output()

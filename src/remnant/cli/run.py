@@ -1,6 +1,7 @@
 """The command `remnant run`, which parses its arguments and runs a recipe."""
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from remnant.cli.data import DataDir
-from remnant.cli.messages import check_one_seed, first_line, unknown_option
+from remnant.cli.messages import check_one_seed, first_line, fit, unknown_option
 from remnant.cli.plan import print_plan
 from remnant.errors import Interrupted, RemnantError
 from remnant.settings import literal
@@ -89,11 +90,11 @@ def run(
     recipe, settings = parse(words or [], [*texts, *(changes or [])])
     line = first_line(recipe, settings, out)
     if dry_run:
-        print(f"# run       {line}", flush=True)
+        print(fit(f"# run       {line}", sys.stdout, f"# {'':10s}"), flush=True)
         print_plan(recipe, settings, out, data_dir, strict)
         return
     if not quiet:
-        print(line, flush=True)  # at once: importing torch takes seconds
+        print(fit(line, sys.stdout), flush=True)  # at once: importing torch takes seconds
     from remnant.experiment.loggers.console import console_logger
     from remnant.experiment.loggers.tensorboard import TensorBoard
     from remnant.experiment.run import run_recipe
@@ -103,7 +104,7 @@ def run(
     try:
         folder = run_recipe(recipe, settings, Options(out, data_dir, force, save_every, strict), loggers)
     except Interrupted as stop:
-        typer.echo(f"\nremnant: {stop}", err=True)
+        typer.echo(fit(f"\nremnant: {stop}", sys.stderr), err=True)
         raise typer.Exit(130) from stop
     if not quiet:
         from remnant.report.summary import Command, show
