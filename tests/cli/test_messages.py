@@ -110,6 +110,7 @@ def test_the_first_line_is_printed_unless_quiet(invoke: Invoke) -> None:
         (["seed=[3, 4]"], "for s in 3 4; do remnant run --seed $s; done"),
         (["--seed", "one"], "seed: expected a valid integer, got 'one'"),
         (["digits", "er"], "expected one recipe, got digits, er. Write a method as --method NAME"),
+        (["mine.py:BEARS"], "Write data=mine.py:BEARS if it is a dataset, --method mine.py:BEARS"),
         (["er"], "er is a method: write --method er"),
     ],
 )

@@ -19,6 +19,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 # Unknown options reach the command as words, so that it can say what to type instead.
 app.command("run", context_settings={"ignore_unknown_options": True})(run.run)
