@@ -19,6 +19,8 @@ def test_importing_the_command_line_does_not_import_torch() -> None:
     "words",
     [
         ["--help"],
+        ["-h"],
+        ["run", "-h"],
         ["run", "--help"],
         ["list", "--help"],
         ["check", "--help"],
@@ -32,6 +34,7 @@ def test_every_command_has_help(invoke: Invoke, words: list[str]) -> None:
     done = invoke(*words)
     assert done.code == 0
     assert "Usage: remnant" in done.out
+    assert not {"<int>", "<float>", "<path>"} & set(done.out.split())
     assert done.err == ""
 
 

@@ -1,3 +1,4 @@
+import io
 import re
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 from cli_helpers import NO_BUFFER, Invoke
 
-from remnant.cli.messages import DEFAULTS, first_line, unknown_option
+from remnant.cli.messages import DEFAULTS, first_line, fit, unknown_option
 from remnant.config import Config, recipe
 from remnant.config.components import short
 from remnant.config.recipe import to_config
@@ -107,8 +108,9 @@ def test_the_first_line_is_printed_unless_quiet(invoke: Invoke) -> None:
         (["--seed", "0,1,2"], "for s in 0 1 2; do remnant run --seed $s; done"),
         (["--seed", "0", "1", "2"], "for s in 0 1 2; do remnant run --seed $s; done"),
         (["seed=[3, 4]"], "for s in 3 4; do remnant run --seed $s; done"),
-        (["--seed", "one"], "seed: Input should be a valid integer, got 'one'"),
+        (["--seed", "one"], "seed: expected a valid integer, got 'one'"),
         (["digits", "er"], "expected one recipe, got digits, er. Write a method as --method NAME"),
+        (["mine.py:BEARS"], "Write data=mine.py:BEARS if it is a dataset, --method mine.py:BEARS"),
         (["er"], "er is a method: write --method er"),
     ],
 )
@@ -119,6 +121,19 @@ def test_a_typing_mistake_is_answered_with_what_to_type(
     assert done.code == 2
     assert message in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_in_a_terminal_messages_are_wrapped_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    text = "remnant: unknown method 'x'\n  - a/path/that/is/longer/than/a/line\nSee `list`."
+    lines = ["remnant: unknown", "  method 'x'", "  -", "  a/path/that/is/longer/than/a/line", "See `list`."]
+    assert fit(text, Terminal()).splitlines() == lines
+    assert fit(text, io.StringIO()) == text
 
 
 def test_a_recipe_may_be_a_number(invoke: Invoke, tmp_path: Path) -> None:

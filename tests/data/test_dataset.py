@@ -15,6 +15,21 @@ SPEC = Spec(
     classes=("a", "b"),
     transform=ImageTransform((0.5,), (0.3,), 0, flip=False),
 )
+
+
+class Unchanged:
+    """A transform for inputs that are not images."""
+
+    def plain(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def augmented(self, x: torch.Tensor, rng: torch.Generator) -> torch.Tensor:
+        return x
+
+    strong = augmented
+
+
+FLOATS = replace(SPEC, transform=Unchanged(), dtype=torch.float32)
 X, Y = np.zeros((4, 1, 2, 2), np.uint8), np.array([0, 1, 0, 1])
 
 
@@ -29,6 +44,8 @@ X, Y = np.zeros((4, 1, 2, 2), np.uint8), np.array([0, 1, 0, 1])
         ({"classes": (1, 2)}, "classes: expected a tuple of at least two different names"),
         ({"classes": ("a", "a")}, "classes: expected a tuple of at least two different names"),
         ({"name": 3}, "name: expected a string, got 3"),
+        ({"transform": None}, "transform: expected an ImageTransform, or an object with plain"),
+        ({"dtype": torch.float32}, "dtype: expected torch.uint8 for ImageTransform, .* got torch.float32"),
         ({"superclass": 2}, "superclass: expected a tuple of numbers, got 2"),
         ({"superclass": (0,)}, "superclass: expected none, or one for each of 2 classes, got 1"),
         ({"confused_with": {0: 7}}, r"confused_with: expected classes from 0 to 1, got \[0, 7\]"),
@@ -42,7 +59,7 @@ def test_an_inconsistent_spec_is_an_error(change: dict[str, Any], words: str) ->
 def test_inputs_that_are_not_finite_are_an_error() -> None:
     x = np.full((4, 1, 2, 2), np.nan, np.float32)
     with pytest.raises(RemnantError, match="finite training inputs"):
-        arrays(replace(SPEC, dtype=torch.float32), x, Y, x, Y)
+        arrays(FLOATS, x, Y, x, Y)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +69,7 @@ def test_inputs_that_are_not_finite_are_an_error() -> None:
         ((X, Y, X.astype(float), Y), r"test inputs .* got \(4, 1, 2, 2\) of float64"),
         ((X, Y[:3], X, Y), r"4 training labels, got \(3,\)"),
         ((X, Y, X, Y + 1), "test labels from 0 to 1, got 1 to 2"),
-        ((X, Y / 2, X, Y), "integer training labels, got float64"),
+        ((X, Y / 2, X, Y), r"integer training labels \(numbers of classes, from 0\), got float64"),
         ((X, Y, X[:0], Y[:0]), "test inputs, got none"),
     ],
 )
@@ -98,19 +115,19 @@ def test_lists_and_tensors_are_arrays() -> None:
             assert torch.equal(ours.take(torch.arange(4)), theirs.take(torch.arange(4)))
         assert np.array_equal(found.y, Y)
         assert found.is_clean
-    floats = arrays(replace(SPEC, dtype=torch.float32), (X / 3).tolist(), Y.tolist(), X.tolist(), Y.tolist())
+    floats = arrays(FLOATS, (X / 3).tolist(), Y.tolist(), X.tolist(), Y.tolist())
     assert floats.train.take(torch.arange(4)).dtype == torch.float32
 
 
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [
-        ((X + 0.5).tolist(), Y, "training inputs .* of uint8, got .* of float64"),
+        ((X + 0.5).tolist(), Y, r"training inputs .* of uint8 in \[0, 255\], got .* of float64"),
         ((X.astype(int) - 1).tolist(), Y, "training inputs .* of uint8, got .* of int64"),
         ([[1], [1, 2]], Y, "an array of training inputs"),
         (3, Y, r"training inputs \(N, 1, 2, 2\) of uint8, got \(\)"),
         (X, 3, r"4 training labels, got \(\)"),
-        (X, ["a", "b", "a", "b"], "integer training labels, got <U1"),
+        (X, ["a", "b", "a", "b"], r"integer training labels \(.*\), got <U1"),
         (X, None, r"4 training labels, got \(\)"),
     ],
 )

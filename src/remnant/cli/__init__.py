@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from remnant.cli import check, data, doctor, listing, run
+from remnant.cli.messages import fit
 from remnant.errors import RemnantError, memory_errors, printable
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 # Unknown options reach the command as words, so that it can say what to type instead.
 app.command("run", context_settings={"ignore_unknown_options": True})(run.run)
@@ -55,7 +57,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # here, since an error at the exit of Python would be a traceback
     except RemnantError as error:
-        typer.echo(f"remnant: {printable(str(error))}", err=True)
+        typer.echo(fit(f"remnant: {printable(str(error))}", sys.stderr), err=True)
         sys.exit(2)
     except BrokenPipeError:  # the program that reads the output has ended, such as head
         _discard_output()

@@ -7,7 +7,7 @@ import typer
 
 
 def check(
-    folders: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run folders.", show_default=False)],
+    folders: Annotated[list[str], typer.Argument(metavar="RUN", help="Run folders.", show_default=False)],
 ) -> None:
     """Check the files of runs for damage.
 

@@ -100,8 +100,10 @@ def noise(
     kind: Annotated[
         str, typer.Option("--noise", "--type", metavar="TYPE", help="symmetric:0.4, human:worse, ...")
     ],
-    seed: Annotated[int, typer.Option(help="Random seed; a run with this seed has the same labels.")] = 0,
-    per_class: Annotated[int, typer.Option(help="Training samples per class; 0: all.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Random seed; a run with this seed has the same labels.")
+    ] = 0,
+    per_class: Annotated[int, typer.Option(metavar="N", help="Training samples per class; 0: all.")] = 0,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the noise, such as noise.shared=true."),

@@ -3,15 +3,31 @@
 import difflib
 import os
 import re
+import shutil
+import textwrap
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from remnant.errors import RemnantError, printable
 
 RECIPES = Path(__file__).parents[1] / "config" / "recipes"
 DEFAULTS = {"method": "aer-abs", "noise": "none", "data": "digits", "seed": 0}  # as in the schema
+
+
+def fit(text: str, stream: TextIO, indent: str = "  ") -> str:
+    """Return a text whose lines are wrapped between words if it is printed to a terminal.
+
+    Continuation lines start with `indent`. Names and paths longer than a line are not broken.
+    """
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    wrapper = textwrap.TextWrapper(
+        width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(wrapper.fill(line) for line in text.split("\n"))
 
 
 def first_line(recipe: str | None, settings: Mapping[str, Any], out: Path) -> str:
@@ -77,5 +93,5 @@ def check_one_seed(words: Sequence[str], settings: Mapping[str, Any]) -> None:
     seeds = re.findall(r"[^\s,\[\]]+", str(settings.get("seed", "")))
     seeds += [word for word in words if seeds and word.isdecimal() and not os.path.exists(word)]
     if len(seeds) > 1:
-        loop = f"for s in {' '.join(seeds)}; do remnant run --seed $s; done"
-        raise RemnantError(f"seed: expected one number, got {', '.join(seeds)}. For several runs: {loop}")
+        loop = f"\n  for s in {' '.join(seeds)}; do remnant run --seed $s; done"
+        raise RemnantError(f"seed: expected one number, got {', '.join(seeds)}. For several runs:{loop}")

@@ -1,11 +1,11 @@
 """The plan that `remnant run --dry-run` prints."""
 
-import shutil
 import sys
-import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from remnant.cli.messages import fit
 
 if TYPE_CHECKING:
     from remnant.config import Config
@@ -44,11 +44,7 @@ def print_plan(
 
 def _line(label: str, text: str) -> None:
     """Print a comment; in a terminal, long texts are wrapped between words."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
-    wrapper = textwrap.TextWrapper(
-        width, f"# {label:10s}", f"# {'':10s}", break_long_words=False, break_on_hyphens=False
-    )
-    print(wrapper.fill(text), flush=True)
+    print(fit(f"# {label:10s}{text}", sys.stdout, f"# {'':10s}"), flush=True)
 
 
 def _print_with_data(config: "Config", stream: "Stream", out: Path) -> None:

@@ -1,6 +1,7 @@
 """The command `remnant run`, which parses its arguments and runs a recipe."""
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from remnant.cli.data import DataDir
-from remnant.cli.messages import check_one_seed, first_line, unknown_option
+from remnant.cli.messages import check_one_seed, first_line, fit, unknown_option
 from remnant.cli.plan import print_plan
 from remnant.errors import Interrupted, RemnantError
 from remnant.settings import literal
@@ -16,7 +17,7 @@ from remnant.settings import literal
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[RECIPE] [KEY=VALUE]...",
+        metavar="RECIPE | KEY=VALUE",
         help="Name of a recipe, TOML file or run folder (default: digits), then settings.",
         show_default=False,
     ),
@@ -31,25 +32,31 @@ def run(
     ctx: typer.Context,
     words: Words = None,
     method: Annotated[
-        str | None, typer.Option(help="A name, see `remnant list methods`, or FILE.py:NAME.")
+        str | None, typer.Option(metavar="NAME", help="A name, see `remnant list methods`, or FILE.py:NAME.")
     ] = None,
     noise: Annotated[
-        str | None, typer.Option(help="symmetric:0.4, instance:0.2, file:labels.npy, none, ...")
+        str | None,
+        typer.Option(metavar="NOISE", help="symmetric:0.4, instance:0.2, file:labels.npy, none, ..."),
     ] = None,
-    seed: Annotated[str | None, typer.Option(metavar="INTEGER", help="Random seed.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs per task.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Samples of the stream in a step.")] = None,
-    buffer_size: Annotated[int | None, typer.Option(help="Samples in the buffer.")] = None,
-    net: Annotated[str | None, typer.Option(help="A name, see `remnant list nets`, or FILE.py:NAME.")] = None,
+    seed: Annotated[str | None, typer.Option(metavar="N", help="Random seed.")] = None,
+    epochs: Annotated[int | None, typer.Option(metavar="N", help="Epochs per task.")] = None,
+    lr: Annotated[float | None, typer.Option(metavar="RATE", help="Learning rate.")] = None,
+    batch: Annotated[int | None, typer.Option(metavar="N", help="Samples of the stream in a step.")] = None,
+    buffer_size: Annotated[int | None, typer.Option(metavar="N", help="Samples in the buffer.")] = None,
+    net: Annotated[
+        str | None, typer.Option(metavar="NAME", help="A name, see `remnant list nets`, or FILE.py:NAME.")
+    ] = None,
     per_class: Annotated[
-        int | None, typer.Option(help="Use a fixed subset of this many training samples per class.")
+        int | None,
+        typer.Option(metavar="N", help="Use a fixed subset of this many training samples per class."),
     ] = None,
     changes: Settings = None,
-    out: Annotated[Path, typer.Option(help="Folder that contains the run folders.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder that contains the run folders.")] = Path(
+        "runs"
+    ),
     data_dir: DataDir = None,
     save_every: Annotated[
-        float, typer.Option(min=0, help="Seconds between checkpoints; 0: every step.")
+        float, typer.Option(min=0, metavar="SECONDS", help="Seconds between checkpoints; 0: every step.")
     ] = 10.0,
     force: Annotated[
         bool, typer.Option("--force", help="Restart from the beginning and discard existing results.")
@@ -89,11 +96,11 @@ def run(
     recipe, settings = parse(words or [], [*texts, *(changes or [])])
     line = first_line(recipe, settings, out)
     if dry_run:
-        print(f"# run       {line}", flush=True)
+        print(fit(f"# run       {line}", sys.stdout, f"# {'':10s}"), flush=True)
         print_plan(recipe, settings, out, data_dir, strict)
         return
     if not quiet:
-        print(line, flush=True)  # at once: importing torch takes seconds
+        print(fit(line, sys.stdout), flush=True)  # at once: importing torch takes seconds
     from remnant.experiment.loggers.console import console_logger
     from remnant.experiment.loggers.tensorboard import TensorBoard
     from remnant.experiment.run import run_recipe
@@ -103,7 +110,7 @@ def run(
     try:
         folder = run_recipe(recipe, settings, Options(out, data_dir, force, save_every, strict), loggers)
     except Interrupted as stop:
-        typer.echo(f"\nremnant: {stop}", err=True)
+        typer.echo(fit(f"\nremnant: {stop}", sys.stderr), err=True)
         raise typer.Exit(130) from stop
     if not quiet:
         from remnant.report.summary import Command, show

@@ -21,6 +21,7 @@ from remnant.config.resolve import DEFAULTS, resolve, unknown_key
 from remnant.config.schema import Config
 from remnant.data import Dataset, entry
 from remnant.errors import RemnantError, nearest
+from remnant.extensions import is_in_file
 from remnant.settings import settings
 
 CASES, PAPER = "for", "paper"  # tables of a recipe that are not settings
@@ -145,6 +146,11 @@ def _parsed(name: str) -> dict[str, Any]:
             raise RemnantError(
                 f"{name}: expected a run folder with a file config.toml, found none. Repeat the command that "
                 "started the run."
+            )
+        if is_in_file(name):
+            raise RemnantError(
+                f"{name}: expected a recipe, got an object in a file. Write data={name} if it is a dataset, "
+                f"--method {name} if it is a method."
             )
         is_method = f" {name} is a method: write --method {name}." if find_method(name) else ""
         raise RemnantError(

@@ -1,5 +1,6 @@
 """Conversion of user settings to a config, with all mistakes reported in one error."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -158,5 +159,9 @@ def unknown_key(key: str) -> str:
 def _sentence(error: Mapping[str, Any]) -> str:
     where = ".".join(str(part) for part in error["loc"])
     message = error["msg"].removeprefix("Value error, ")
+    message = re.sub("^Input should be (?=greater|less)", "expected a value ", message)
+    message = re.sub(
+        "^(Input|String) should", "expected it to", message.replace("Input should be", "expected")
+    )
     is_own = error["type"] == "value_error"
     return f"{where}: {message}" if is_own else f"{where}: {message}, got {error['input']!r}"

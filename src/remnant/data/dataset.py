@@ -60,6 +60,13 @@ class Spec:
                 f"classes: expected a tuple of at least two different names, got {self.classes!r:.60}": (
                     _are_names(self.classes)
                 ),
+                f"transform: expected an ImageTransform, or an object with plain, augmented and strong, got "
+                f"{self.transform!r:.60}": all(
+                    callable(getattr(self.transform, name, None)) for name in ("plain", "augmented", "strong")
+                ),
+                f"dtype: expected torch.uint8 for ImageTransform, which divides by 255, got {self.dtype}": (
+                    not self.are_images or self.dtype == torch.uint8
+                ),
                 f"superclass: expected a tuple of numbers, got {self.superclass!r:.60}": isinstance(
                     self.superclass, tuple
                 ),
@@ -198,12 +205,15 @@ def _inputs(spec: Spec, split: str, x: Values) -> NDArray[np.generic]:
     if not isinstance(x, np.ndarray | Tensor) and found.dtype.kind in ("iuf" if is_float else "iu"):
         converted = found.astype(kind)  # a list of numbers has no type of its own
         found = converted if is_float or np.array_equal(converted, found) else found
+    pixels = " in [0, 255]" if spec.are_images and found.dtype.kind == "f" else ""  # often given in [0, 1]
     is_finite = found.dtype.kind != "f" or bool(np.isfinite(found).all())
     _expect(
         spec,
         {
             f"{split} inputs, got none": found.size > 0,
-            f"{split} inputs ({shape}) of {kind}, got {found.shape} of {found.dtype}": str(found.dtype)
+            f"{split} inputs ({shape}) of {kind}{pixels}, got {found.shape} of {found.dtype}": str(
+                found.dtype
+            )
             == kind
             and found.shape[1:] == spec.shape,
             f"finite {split} inputs, got NaN or infinity": is_finite,
@@ -217,7 +227,9 @@ def _labels(spec: Spec, what: str, labels: Values, count: int, least: int = 0) -
     found, last = _array(spec, what, labels), len(spec.classes) - 1
     expected = {
         f"{count} {what}, got {found.shape}": found.shape == (count,),
-        f"integer {what}, got {found.dtype}": np.issubdtype(found.dtype, np.integer),
+        f"integer {what} (numbers of classes, from 0), got {found.dtype}": np.issubdtype(
+            found.dtype, np.integer
+        ),
     }
     _expect(spec, expected)
     is_in_range = found.min() >= least and found.max() <= last

@@ -144,8 +144,10 @@ class Run:
         return next(iter(self.learner.buffers().values()), None)
 
     def _stop(self) -> None:
-        path = self._save()
-        raise Interrupted(f"stopped {self.where}; saved in {path}\nRun the same command again to resume.")
+        self._save()
+        raise Interrupted(
+            f"stopped {self.where}; saved in {self.folder}\nRun the same command again to resume."
+        )
 
     def _measure(self, event: EpochDone) -> None:
         """Record the metrics at the end of an epoch, before anything is rolled back."""
