@@ -144,3 +144,13 @@ def test_ctrl_c_saves_and_the_same_command_resumes(invoke: Invoke, tmp_path: Pat
     assert "resuming after step" in resumed.out
     whole = invoke(*words, "--out", "whole")
     assert_identical(Path(whole.out.splitlines()[-1]), folder)
+
+
+def test_a_run_folder_is_resumed_where_it_is(invoke: Invoke, tmp_path: Path) -> None:
+    first = invoke("run", "--quiet", "--out", str(tmp_path / "elsewhere"), *TINY)
+    folder = first.out.splitlines()[-1]
+    again = invoke("run", folder)
+    assert again.code == 0
+    assert "already finished" in again.out
+    assert Path(again.out.splitlines()[-1]).resolve() == Path(folder).resolve()
+    assert not (tmp_path / "runs").exists()

@@ -51,9 +51,14 @@ def run(
         typer.Option(metavar="N", help="Use a fixed subset of this many training samples per class."),
     ] = None,
     changes: Settings = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder that contains the run folders.")] = Path(
-        "runs"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder that contains the run folders. Default: runs, or that of a given run folder.",
+            show_default=False,
+        ),
+    ] = None,
     data_dir: DataDir = None,
     save_every: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Seconds between checkpoints; 0: every step.")
@@ -94,6 +99,7 @@ def run(
         options = {p.opts[0]: not getattr(p, "is_flag", False) for p in ctx.command.params}
         raise RemnantError(unknown_option(words or [], options))
     recipe, settings = parse(words or [], [*texts, *(changes or [])])
+    out = parent_of_run(recipe) if out is None else out
     line = first_line(recipe, settings, out)
     if dry_run:
         print(fit(f"# run       {line}", sys.stdout, f"# {'':10s}"), flush=True)
@@ -117,6 +123,12 @@ def run(
 
         show(folder, Command(recipe, settings, out, data_dir))
     typer.echo(os.fsencode(folder))  # exactly, even if the terminal cannot show it
+
+
+def parent_of_run(recipe: str | None) -> Path:
+    """Return the folder of a run that is repeated or resumed by its folder, otherwise runs."""
+    is_run = recipe is not None and os.path.isfile(os.path.join(recipe, "config.toml"))
+    return Path(os.path.relpath(os.path.join(str(recipe), os.pardir))) if is_run else Path("runs")
 
 
 def parse(words: Sequence[str], texts: Sequence[str]) -> tuple[str | None, dict[str, Any]]:
