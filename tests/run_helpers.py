@@ -29,8 +29,8 @@ def result(folder: Path) -> dict[str, Any]:
 
 
 def without_cost(folder: Path) -> dict[str, Any]:
-    """Return the result without time and memory, and without the commit, which may change meanwhile."""
-    varying = (*COST, "git", "environments", "sha256")
+    """Return the result without time and memory, without the commit, which may change, and without hashes."""
+    varying = (*COST, "git", "environments", "files", "sha256")
     return {key: value for key, value in result(folder).items() if key not in varying}
 
 

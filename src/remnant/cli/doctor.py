@@ -4,9 +4,9 @@ import typer
 
 
 def doctor() -> None:
-    """Show versions, processor and devices, what `auto` chooses, and compute a known result.
+    """Show versions and devices, and compute a known result.
 
-    Exits with status 1 if a result is wrong.
+    It also shows what `auto` chooses. The exit status is 1 if a result is wrong.
     """
     from remnant import __version__
     from remnant.engine.backend import Backend, find_device, has_bf16
