@@ -534,3 +534,12 @@ def test_a_run_with_a_file_resumes_from_another_folder(
     monkeypatch.chdir(tmp_path / "elsewhere")
     again = invoke("run", str(folder), "--out", str(folder.parent), "-q")
     assert "already finished" in again.err
+
+
+def test_an_object_whose_attributes_raise_is_an_error(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(
+        "class Odd:\n    def __getattr__(self, name):\n        raise KeyError(name)\n\n\nODD = Odd()\n"
+    )
+    done = invoke("run", f"objective={tmp_path}/odd.py:ODD")
+    assert done.code == 2
+    assert "expected" in done.err

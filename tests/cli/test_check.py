@@ -28,6 +28,17 @@ def test_check_names_the_damaged_files_of_several_runs_and_changes_nothing(invok
     assert newest.exists()
 
 
+def test_check_notices_a_changed_config_of_an_unfinished_run(invoke: Invoke) -> None:
+    folder = Path(invoke("run", "-q", "--method", "er", *TINY).out.strip())
+    (folder / "result.json").unlink()
+    assert invoke("check", str(folder)).code == 0
+    config = folder / "config.toml"
+    config.write_text(config.read_text().replace("epochs = 2", "epochs = 3"))
+    done = invoke("check", str(folder))
+    assert done.code == 1
+    assert f"{config}: it has changed since the last checkpoint\n" in done.out
+
+
 def test_check_of_something_else_is_not_ok(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in (".", "nowhere", "file", "file/x", "a" * 300):

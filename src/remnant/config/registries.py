@@ -43,9 +43,16 @@ REQUIRED = {
 }
 
 
+def _has(value: object, name: str) -> bool:
+    try:
+        return hasattr(value, name)
+    except Exception:  # the object is a user's, and its __getattr__ may raise anything
+        return False
+
+
 def checked(kind: str, value: Any) -> Any:  # noqa: ANN401
     """Return an object, or raise ValueError if it cannot be used instead of a name."""
-    missing = [key for key in REQUIRED[kind] if not hasattr(value, key)]
+    missing = [key for key in REQUIRED[kind] if not _has(value, key)]
     is_class = isinstance(value, type) and kind != "net"
     if missing or is_class:
         what = "a method, such as Replay(...)" if kind == "algorithm" else "a name, a table of settings"

@@ -251,9 +251,11 @@ def check_run(folder: Path) -> dict[str, str]:
     # The command that repairs all other files does nothing if the results are intact.
     advice = "; the run is finished, delete this file" if states and not any(states.values()) else ""
     run = None if states else folder.resolve().name  # a finished run may have been renamed
+    config = None
     for path in checkpoints:
         try:
-            found = read_checkpoint(path).get("run")
+            state = read_checkpoint(path)
+            found, config = state.get("run"), config or state.get("config")
             is_own = run in (None, found)
             problem = "" if is_own else f"expected a checkpoint of run {run}, found {found!s:.99}"
         except READ_ERRORS as error:
@@ -262,7 +264,8 @@ def check_run(folder: Path) -> dict[str, str]:
     if "config.toml" not in states:
         try:
             read_recipe(str(folder))
-            states["config.toml"] = ""
+            is_own = config in (None, sha256(read_file(folder / "config.toml")))
+            states["config.toml"] = "" if is_own else "it has changed since the last checkpoint"
         except RemnantError as error:
             states["config.toml"] = str(error)
     return states

@@ -224,6 +224,7 @@ class Run:
         state = {
             "run": self.folder.name,
             "environment": self.environment,
+            "config": sha256(self.config.toml().encode()),
             "history": vars(self.history),
             "learner": self.learner.state_dict(),
         }
