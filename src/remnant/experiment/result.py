@@ -4,10 +4,8 @@ import hashlib
 import json
 import re
 import resource
-import subprocess
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,35 +19,21 @@ from remnant.config.components import short
 from remnant.config.recipe import read as read_recipe
 from remnant.config.registries import OF_METHOD, REGISTRIES
 from remnant.engine.backend import Backend
+from remnant.engine.diagnosis import git_commit
 from remnant.errors import RemnantError
 from remnant.experiment import metrics
 from remnant.experiment.checkpoint import (
     READ_ERRORS,
+    History,
     generations,
     read as read_checkpoint,
     read_file,
     short_reason,
 )
 from remnant.experiment.evaluate import losses
+from remnant.experiment.loggers.metrics_file import metrics_lines
 from remnant.methods.protocol import Learner
 from remnant.stream import Stream
-
-
-@dataclass
-class History:
-    """The progress of a run, saved with every checkpoint."""
-
-    records: list[dict[str, Any]] = field(default_factory=list)  # the lines of metrics.jsonl
-    tasks: int = 0  # finished
-    steps: int = 0  # finished
-    planned: dict[str, float] = field(default_factory=dict)  # finished steps of the plan, by kind of work
-    samples: int = 0  # of the stream, and of the buffers in training on them
-    peak_samples: int = 0  # in all buffers at once
-    seconds: float = 0.0  # in total
-    phase_seconds: dict[str, float] = field(default_factory=dict)  # in steps, by kind of work
-    losses: dict[str, tuple[float, int]] = field(default_factory=dict)  # sum and samples in this epoch
-    environments: list[dict[str, Any]] = field(default_factory=list)  # without duplicates
-    untrained: list[float] = field(default_factory=list)  # accuracy of the untrained network on each task
 
 
 def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any]:
@@ -251,24 +235,47 @@ def check_run(folder: Path) -> dict[str, str]:
     # The command that repairs all other files does nothing if the results are intact.
     advice = "; the run is finished, delete this file" if states and not any(states.values()) else ""
     run = None if states else folder.resolve().name  # a finished run may have been renamed
-    config = None
+    newest: dict[str, Any] = {}
     for path in checkpoints:
         try:
             state = read_checkpoint(path)
-            found, config = state.get("run"), config or state.get("config")
+            found, newest = state.get("run"), newest or state
             is_own = run in (None, found)
             problem = "" if is_own else f"expected a checkpoint of run {run}, found {found!s:.99}"
         except READ_ERRORS as error:
             problem = short_reason(error) + advice
         states[f"checkpoint/{path.name}"] = problem
-    if "config.toml" not in states:
-        try:
-            read_recipe(str(folder))
-            is_own = config in (None, sha256(read_file(folder / "config.toml")))
-            states["config.toml"] = "" if is_own else "it has changed since the last checkpoint"
-        except RemnantError as error:
-            states["config.toml"] = str(error)
+    for name, problem in _unfinished_states(folder, newest).items():
+        states.setdefault(name, problem)
     return states
+
+
+def _unfinished_states(folder: Path, newest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files of a run without results, each with what is wrong by its newest checkpoint."""
+    states = {"config.toml": "", "metrics.jsonl": ""}
+    try:
+        read_recipe(str(folder))
+        if newest.get("config") not in (None, sha256(read_file(folder / "config.toml"))):
+            states["config.toml"] = "it has changed since the last checkpoint"
+    except RemnantError as error:
+        states["config.toml"] = str(error)
+    try:
+        expected = metrics_lines(History.restored(newest.get("history", {})).records)
+        *complete, _ = read_file(folder / "metrics.jsonl").split(b"\n")  # the last line may be incomplete
+        content = b"".join(line + b"\n" for line in complete)
+        if not content.startswith(expected) or not all(
+            isinstance(json.loads(line), dict) for line in complete
+        ):
+            raise ValueError("its lines differ from those in the last checkpoint")
+    except READ_ERRORS as error:
+        states["metrics.jsonl"] = f"{short_reason(error)}; it is written again when the run is resumed"
+    return states
+
+
+def changed_config(folder: Path) -> str:
+    """Return what is wrong with the config of a run, finished or not, or an empty text."""
+    states = _states(folder) if is_finished(folder) else check_run(folder)
+    return states.get("config.toml", "")
 
 
 def environment(backend: Backend) -> dict[str, str | None]:
@@ -281,18 +288,3 @@ def environment(backend: Backend) -> dict[str, str | None]:
         "remnant": version("remnant"),
         "git": git_commit(),
     }
-
-
-def git_commit() -> str | None:
-    """Return the commit of the code, if it is run from a checkout."""
-    try:
-        _git("ls-files", "--error-unmatch", Path(__file__).name)  # fails in an unrelated repository
-        return _git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _git(*words: str) -> str:
-    here = Path(__file__).parent
-    done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=True)
-    return done.stdout.strip()

@@ -12,6 +12,7 @@ from rich.console import Console
 from remnant.config import Config
 from remnant.config.recipe import find, remarks, to_config
 from remnant.data import data_dir as find_data_dir
+from remnant.engine.diagnosis import git_commit
 from remnant.engine.threads import compute_threads
 from remnant.errors import RemnantError, memory_errors
 from remnant.experiment import checkpoint
@@ -20,7 +21,7 @@ from remnant.experiment.lock import locked
 from remnant.experiment.loggers import Logger
 from remnant.experiment.loggers.console import Quiet
 from remnant.experiment.loggers.metrics_file import MetricsFile
-from remnant.experiment.result import damage, git_commit, is_finished, read_result
+from remnant.experiment.result import changed_config, damage, is_finished, read_result
 from remnant.experiment.runner import Options, Run
 
 
@@ -68,8 +69,8 @@ def run_recipe(
 
 
 def _check_config_file(folder: Path | None) -> None:
-    """Raise RemnantError if the config of a finished run has changed: it would start another run."""
-    if folder and is_finished(folder) and (problem := damage(folder).get("config.toml")):
+    """Raise RemnantError if the config of a run has changed: it would start another run."""
+    if folder and (problem := changed_config(folder)):
         raise RemnantError(
             f"{folder / 'config.toml'}: expected the config of this run, but it has changed ({problem}). "
             "Repeat the command that started the run, which writes it again, or move the file elsewhere to "
