@@ -232,7 +232,9 @@ def test_run_names_the_run_after_the_dataset_unless_there_is_a_recipe(tmp_path: 
 def test_run_prints_messages_to_stderr_or_passes_them_to_loggers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    remnant.run(out=tmp_path, **SHORT)
+    folder = remnant.run(out=tmp_path, **SHORT)
+    assert capsys.readouterr() == ("", f"{folder}: 5 steps in 5 task(s)\n")
+    remnant.run(out=tmp_path, loggers=[], **SHORT)
     assert capsys.readouterr() == ("", "")
     remnant.run(out=tmp_path, **SHORT)
     shown = capsys.readouterr()

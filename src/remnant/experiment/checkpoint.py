@@ -6,7 +6,6 @@ previous checkpoint is kept. Pickle is not used.
 """
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -23,6 +22,7 @@ from safetensors.torch import load as load_tensors, save as save_tensors
 from torch import Tensor
 
 from remnant.errors import RemnantError
+from remnant.settings import read_file
 
 GENERATIONS = 2  # checkpoints that are kept
 NAME = re.compile(r"(?P<serial>[0-9]{8,12})-(?P<digest>[0-9a-f]{16})\.safetensors")
@@ -56,13 +56,6 @@ class History:
         """Return a saved history; raise ValueError if it has other names or types."""
         # As JSON, in which tuples are lists.
         return TypeAdapter(cls).validate_json(json.dumps(saved))
-
-
-def read_file(path: Path) -> bytes:
-    """Return the content of a regular file; reading anything else, such as a pipe, could block forever."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    return path.read_bytes()
 
 
 def write_atomically(path: Path, content: bytes) -> None:

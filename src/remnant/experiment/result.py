@@ -27,12 +27,12 @@ from remnant.experiment.checkpoint import (
     History,
     generations,
     read as read_checkpoint,
-    read_file,
     short_reason,
 )
 from remnant.experiment.evaluate import losses
 from remnant.experiment.loggers.metrics_file import metrics_lines
 from remnant.methods.protocol import Learner
+from remnant.settings import read_file
 from remnant.stream import Stream
 
 
