@@ -1,11 +1,10 @@
 import math
-from pathlib import Path
 
 import pytest
 import torch
 
 from remnant.engine.backend import Backend
-from remnant.engine.diagnosis import facts, git_commit, is_as_known, self_test
+from remnant.engine.diagnosis import facts, is_as_known, self_test
 
 
 @pytest.mark.parametrize("channels_last", [False, True])
@@ -22,12 +21,3 @@ def test_another_loss_is_wrong(wrong: float) -> None:
 
 def test_the_facts_name_what_torch_computes_with() -> None:
     assert torch.backends.cpu.get_cpu_capability() in facts()["processor"]
-
-
-def test_the_commit_is_that_of_the_checkout_of_the_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = git_commit()
-    assert found is None or found.removesuffix("-dirty").isalnum()
-    monkeypatch.setattr("remnant.engine.diagnosis.__file__", str(tmp_path / "diagnosis.py"))
-    assert git_commit() is None

@@ -18,7 +18,7 @@ from remnant.experiment.result import (
     consolidation,
     cost,
     damage,
-    padded,
+    git_commit,
     read_result,
 )
 
@@ -137,8 +137,13 @@ def test_time_is_reported_by_kind_of_work(run_in: RunIn) -> None:
     assert cost(History())["images_per_second"] is None
 
 
-def test_rows_of_an_accuracy_matrix_are_padded() -> None:
-    assert padded([[1.0], [2.0, 3.0]], 3) == [[1.0, None, None], [2.0, 3.0, None]]
+def test_the_commit_is_that_of_the_checkout_of_the_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = git_commit()
+    assert found is None or found.removesuffix("-dirty").isalnum()
+    monkeypatch.setattr("remnant.experiment.result.__file__", str(tmp_path / "result.py"))
+    assert git_commit() is None
 
 
 def test_result_json_has_the_hashes_of_all_files_and_of_itself(run_in: RunIn) -> None:

@@ -1,8 +1,6 @@
 """What this machine computes with, and a short computation with a known result."""
 
 import platform
-import subprocess
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -64,18 +62,3 @@ def is_as_known(loss: float, precision: str) -> bool:
     """Return whether the result of the self test is right."""
     known, tolerance = KNOWN_LOSS[precision]
     return abs(loss - known) < tolerance
-
-
-def git_commit() -> str | None:
-    """Return the commit of the code, if it is run from a checkout."""
-    try:
-        _git("ls-files", "--error-unmatch", Path(__file__).name)  # fails in an unrelated repository
-        return _git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _git(*words: str) -> str:
-    here = Path(__file__).parent
-    done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=True)
-    return done.stdout.strip()

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 import resource
+import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -19,7 +20,6 @@ from remnant.config.components import short
 from remnant.config.recipe import read as read_recipe
 from remnant.config.registries import OF_METHOD, REGISTRIES
 from remnant.engine.backend import Backend
-from remnant.engine.diagnosis import git_commit
 from remnant.errors import RemnantError
 from remnant.experiment import metrics
 from remnant.experiment.checkpoint import (
@@ -55,8 +55,8 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         "seed": config.seed,
         "tested_on": "noisy validation split" if config.validation else "test split",
         "classes": [[stream.spec.classes[c] for c in test.classes] for test in stream.tests],
-        "accuracy": padded(matrix, width),
-        "accuracy_task_incremental": padded(task_incremental, width),
+        "accuracy": metrics.padded(matrix, width),
+        "accuracy_task_incremental": metrics.padded(task_incremental, width),
         "accuracy_per_class": tests[-1]["accuracy_per_class"],
         "faa": metrics.final_average_accuracy(matrix),
         "ff": metrics.final_forgetting(matrix),
@@ -128,15 +128,6 @@ def cost(history: History) -> dict[str, Any]:
         "images_per_second": history.samples / training if training else None,
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
-
-
-def padded(rows: list[list[float]], width: int) -> list[list[float | None]]:
-    """Pad rows with None for tasks that were not evaluated yet.
-
-    >>> padded([[90.0], [60.0, 80.0]], 2)
-    [[90.0, None], [60.0, 80.0]]
-    """
-    return [[*row, *[None] * (width - len(row))] for row in rows]
 
 
 def buffer_file(learner: Learner, buffer: Buffer, stream: Stream) -> bytes:
@@ -288,3 +279,18 @@ def environment(backend: Backend) -> dict[str, str | None]:
         "remnant": version("remnant"),
         "git": git_commit(),
     }
+
+
+def git_commit() -> str | None:
+    """Return the commit of the code, if it is run from a checkout."""
+    try:
+        _git("ls-files", "--error-unmatch", Path(__file__).name)  # fails in an unrelated repository
+        return _git("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(*words: str) -> str:
+    here = Path(__file__).parent
+    done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout.strip()

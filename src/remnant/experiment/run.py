@@ -10,7 +10,6 @@ from typing import Any
 from remnant.config import Config
 from remnant.config.recipe import find, remarks, to_config
 from remnant.data import data_dir as find_data_dir
-from remnant.engine.diagnosis import git_commit
 from remnant.engine.threads import compute_threads
 from remnant.errors import RemnantError, memory_errors
 from remnant.experiment import checkpoint
@@ -19,7 +18,7 @@ from remnant.experiment.lock import locked
 from remnant.experiment.loggers import Logger
 from remnant.experiment.loggers.console import progress_logger
 from remnant.experiment.loggers.metrics_file import MetricsFile
-from remnant.experiment.result import changed_config, damage, is_finished, read_result
+from remnant.experiment.result import changed_config, damage, git_commit, is_finished, read_result
 from remnant.experiment.runner import Options, Run
 
 
