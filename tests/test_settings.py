@@ -1,3 +1,4 @@
+import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from remnant.settings import (
     expect,
     is_same_but_tuned,
     literal,
+    read_file,
     setting,
     settings,
     user_path,
@@ -122,3 +124,17 @@ def test_the_home_folder_is_expanded_and_that_of_an_unknown_user_is_an_error() -
     assert user_path("a/~") == Path("a/~")
     with pytest.raises(RemnantError, match="~nosuchuser/a: expected a path, but its home folder is unknown"):
         user_path("~nosuchuser/a")
+
+
+def test_a_file_is_read_up_to_its_size(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    assert read_file(tmp_path / "file") == b"content"
+    assert read_file(Path("/proc/self/status")) == b""  # its size is 0, as that of endless files in /proc
+
+
+@pytest.mark.parametrize("name", ["fifo", "folder", "/dev/zero"])
+def test_what_is_not_a_regular_file_is_not_read(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match="it is not a regular file"):
+        read_file(tmp_path / name)

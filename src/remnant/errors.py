@@ -30,7 +30,10 @@ def memory_errors() -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
-        texts = ("allocate memory", "not enough memory", "bad_alloc", "can't start new thread")
+        texts = (
+            *("allocate memory", "not enough memory", "bad_alloc", "can't start new thread"),
+            "failed to map segment",  # of a shared library
+        )
         if not isinstance(error, MemoryError) and not any(text in str(error) for text in texts):
             raise
         raise RemnantError(

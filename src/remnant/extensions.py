@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import Any
 
 from remnant.errors import RemnantError, nearest
-from remnant.settings import user_path
+from remnant.settings import read_file, user_path
 
 IN_FILE = re.compile(r"(?P<path>.+\.py):(?P<name>\w+)(?::(?P<value>.*))?")
 
@@ -121,7 +121,7 @@ def is_in_file(name: str) -> bool:
 def from_file(text: str, kind: str) -> object:
     """Import the file of `path.py:NAME` and return its object NAME."""
     path, name = _place(text)
-    if not os.path.isfile(path):  # never raises, unlike Path.is_file
+    if not os.path.isfile(path) or not os.path.getsize(path):  # never raises, unlike Path.is_file
         raise RemnantError(f"{text}: expected a Python file, found none at {path}. Check the path.")
     module = f"remnant_file_{path.stem}_{source_digest(path)}"
     if module not in sys.modules:
@@ -161,7 +161,7 @@ def neighbours(path: Path) -> list[Path]:
     for file in files:  # grows in the loop
         tree = ast.Module([], [])
         with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):  # reported later
-            tree = ast.parse(file.read_bytes())
+            tree = ast.parse(read_file(file))
         names = [
             alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
         ]
@@ -190,7 +190,7 @@ def _neighbours_importable(path: Path) -> Iterator[None]:
 
 def source_digest(path: Path) -> str:
     """Return a digest of a source file and its neighbours."""
-    sources = [file.read_bytes() for file in (path, *neighbours(path))]
+    sources = [read_file(file) for file in (path, *neighbours(path))]
     return hashlib.sha256(b"".join(sources)).hexdigest()[:16]
 
 

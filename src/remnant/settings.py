@@ -6,7 +6,9 @@ checked in the component that uses it.
 """
 
 import dataclasses
+import errno
 import math
+import os
 import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
@@ -92,3 +94,16 @@ def user_path(text: str | Path) -> Path:
         raise RemnantError(
             f"{text}: expected a path, but its home folder is unknown. Write the complete path."
         ) from error
+
+
+def check_regular(path: Path) -> None:
+    """Raise OSError if a path is a folder, pipe or device; reading those could block forever."""
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of a regular file up to its size, which is 0 for endless files in /proc."""
+    check_regular(path)
+    with path.open("rb") as file:
+        return file.read(os.fstat(file.fileno()).st_size)

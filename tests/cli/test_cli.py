@@ -118,3 +118,14 @@ def test_a_run_can_be_shown_in_any_encoding(tmp_path: Path, monkeypatch: pytest.
     assert folder.startswith(b"caf\xe9 \xc3\xa9/digits-er-")  # exactly, for scripts
     assert os.path.exists(os.path.join(os.fsencode(tmp_path), folder, b"result.json"))
     assert b"caf\\udce9" in done.stdout  # for people
+
+
+def test_too_little_address_space_for_torch_is_an_error(tmp_path: Path) -> None:
+    command = f"ulimit -v 600000; {sys.executable} -m remnant run -q"
+    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "remnant: expected at least 0.7 GB of memory to load torch, but this process may use 0.6 GB only. "
+        "Raise the limit: ulimit -v unlimited\n"
+    )
+    assert not list(tmp_path.iterdir())

@@ -58,6 +58,8 @@ def test_the_first_line_of_a_recipe_is_what_it_resolves_to(name: str | None) -> 
         (None, {"noise.rate": 0.2}, "aer-abs on digits, noise symmetric, seed 0, noise.rate=0.2 -> runs/"),
         (None, {"data": "nw-ucla", "method": "er"}, "er on nw-ucla -> runs/"),
         ("no-recipe", {"method": "er"}, "er on no-recipe -> runs/"),
+        ("cifar100", {}, "aer-abs on cifar100, noise symmetric:0.4, seed 0, recipe paper/cifar100 -> runs/"),
+        ("paper/cifar100", {}, "aer-abs on cifar100, noise symmetric:0.4, seed 0 -> runs/"),
         ("x" * 5000, {}, f"{'x' * 5000} -> runs/"),
     ],
 )

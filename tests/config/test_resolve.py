@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from config_helpers import config_of
 from conftest import tiny_data
 
 from remnant.buffer import LowestLoss, Reservoir, loss_aware_victim
+from remnant.cli.listing import rows
 from remnant.config import Config, recipe, resolve
 from remnant.errors import RemnantError
 from remnant.methods.consolidation import MixMatch
@@ -172,3 +174,27 @@ def test_python_objects_can_take_the_place_of_names() -> None:
 )
 def test_an_object_that_cannot_be_used_is_an_error(given: dict[str, Any], words: str) -> None:
     assert words in problems(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "lists"),
+    [
+        ({"method": "err"}, ["methods"]),
+        ({"data": "digit"}, ["data"]),
+        ({"noise": "symetric:0.4"}, ["noises"]),
+        ({"net": "smal"}, ["nets"]),
+        ({"replacement": "abss"}, ["replacements"]),
+        ({"scoring": "eager"}, ["settings"]),
+        ({"noise": "symmetric:3"}, ["settings"]),
+        ({"epoch": 3}, ["settings"]),
+        ({"method": "err", "net": "smal", "lr": -1}, ["methods", "nets", "settings"]),
+    ],
+)
+def test_a_mistake_is_answered_with_the_command_that_lists_what_is_known(
+    given: dict[str, Any], lists: list[str]
+) -> None:
+    with pytest.raises(RemnantError) as caught:
+        resolve(given)
+    assert re.findall("`remnant list (.*?)`", str(caught.value).splitlines()[-1]) == lists
+    for name in lists:
+        assert list(rows(name))

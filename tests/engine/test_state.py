@@ -23,6 +23,15 @@ def test_all_attributes_are_restored() -> None:
     assert target.order.tolist() == [0, 1, 2, 3]
 
 
+def test_other_attributes_than_those_named_are_kept() -> None:
+    target = thing()
+    restore(target, {"count": 5}, names=("count",))
+    assert target.count == 5
+    assert not len(target.order)
+    with pytest.raises(ValueError, match="expected count, found order"):
+        restore(target, {"order": torch.arange(4)}, names=("count",))
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

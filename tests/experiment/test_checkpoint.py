@@ -1,17 +1,20 @@
 import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save as save_tensors
 
 from remnant.errors import RemnantError
 from remnant.experiment import checkpoint
+from remnant.experiment.checkpoint import History
 
 STATE: dict[str, Any] = {
     "run": "a",
@@ -45,6 +48,18 @@ def test_floats_are_restored_exactly() -> None:
 def test_channels_last_tensors_can_be_saved() -> None:
     w = torch.randn(4, 3, 2, 2).to(memory_format=torch.channels_last)
     assert torch.equal(checkpoint.unpack(checkpoint.pack({"w": w}))["w"], w)
+
+
+def test_a_history_is_restored_exactly() -> None:
+    rng = np.random.default_rng(0)
+    values = [*(rng.random(200) * 10.0 ** rng.integers(-300, 300, 200)).tolist(), 5e-324, 1e22, -0.0]
+    records = [{"loss": value, "nested": [{"nan": math.nan, "none": None}]} for value in values]
+    history = History(records, 1, 2, {"learn": 3.0}, 4, 5, 0.1, {"learn": 0.7}, {"learn": (0.1 + 0.2, 3)})
+    assert repr(History.restored(json.loads(json.dumps(vars(history))))) == repr(history)
+
+
+def test_a_history_of_an_earlier_version_has_defaults() -> None:
+    assert History.restored({"steps": 3}) == History(steps=3)
 
 
 def test_two_checkpoints_are_kept(tmp_path: Path) -> None:

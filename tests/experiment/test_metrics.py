@@ -174,3 +174,7 @@ def test_auroc_agrees_with_scikit_learn(clean: list[int], noisy: list[int]) -> N
 def test_duplicates_are_counted_beyond_the_first() -> None:
     assert metrics.duplicates(torch.tensor([1, 2, 3])) == 0
     assert metrics.duplicates(torch.tensor([1, 1, 2, 2, 2])) == 3
+
+
+def test_rows_of_an_accuracy_matrix_are_padded() -> None:
+    assert metrics.padded([[1.0], [2.0, 3.0]], 3) == [[1.0, None, None], [2.0, 3.0, None]]

@@ -12,14 +12,13 @@ from torch import nn
 
 from remnant.data import Spec, load
 from remnant.errors import RemnantError
+from remnant.experiment.checkpoint import History
 from remnant.experiment.result import (
-    History,
     buffers,
     consolidation,
     cost,
     damage,
     git_commit,
-    padded,
     read_result,
 )
 
@@ -136,10 +135,6 @@ def test_time_is_reported_by_kind_of_work(run_in: RunIn) -> None:
     assert set(result(folder)["seconds_per_phase"]) == {"forget", "learn", "consolidate"}
     assert cost(History(samples=60, phase_seconds={"a": 2.0, "b": 1.0}))["images_per_second"] == 20
     assert cost(History())["images_per_second"] is None
-
-
-def test_rows_of_an_accuracy_matrix_are_padded() -> None:
-    assert padded([[1.0], [2.0, 3.0]], 3) == [[1.0, None, None], [2.0, 3.0, None]]
 
 
 def test_the_commit_is_that_of_the_checkout_of_the_code(

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 import remnant
 from remnant.config import recipe, resolve
-from remnant.errors import RemnantError
+from remnant.errors import Interrupted, RemnantError
 from remnant.experiment.loggers import Logger
 from remnant.experiment.loggers.console import Quiet
 from remnant.experiment.result import check_run
@@ -108,6 +108,21 @@ def test_the_changed_config_of_a_finished_run_starts_no_other_run(run_in: RunIn,
     execute(config, Options(out=folder.parent), [])
     assert not any(check_run(folder).values())
     assert remnant.run(folder, out=folder.parent) == folder
+
+
+def test_the_changed_config_of_an_interrupted_run_starts_no_other_run(tmp_path: Path) -> None:
+    config = tiny_config(method="finetune", epochs=1)
+    with pytest.raises(Interrupted):
+        execute(config, Options(out=tmp_path), [StopAt(3)])
+    (folder,) = tmp_path.iterdir()
+    original = (folder / "config.toml").read_text()
+    (folder / "config.toml").write_text(original.replace("epochs = 1", "epochs = 2"))
+    with pytest.raises(RemnantError, match=r"it has changed since the last checkpoint\)\. Repeat"):
+        remnant.run(folder, out=tmp_path, loggers=[])
+    assert list(tmp_path.iterdir()) == [folder]
+    (folder / "config.toml").write_text(original)
+    assert remnant.run(folder, out=tmp_path, loggers=[]) == folder
+    assert not any(check_run(folder).values())
 
 
 def test_force_restarts_from_the_beginning(run_in: RunIn) -> None:
@@ -217,7 +232,9 @@ def test_run_names_the_run_after_the_dataset_unless_there_is_a_recipe(tmp_path: 
 def test_run_prints_messages_to_stderr_or_passes_them_to_loggers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    remnant.run(out=tmp_path, **SHORT)
+    folder = remnant.run(out=tmp_path, **SHORT)
+    assert capsys.readouterr() == ("", f"{folder}: 5 steps in 5 task(s)\n")
+    remnant.run(out=tmp_path, loggers=[], **SHORT)
     assert capsys.readouterr() == ("", "")
     remnant.run(out=tmp_path, **SHORT)
     shown = capsys.readouterr()

@@ -388,6 +388,11 @@ def forge(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
         lambda state: state.update(history=[]),
         lambda state: state["history"].update(steps="many"),
         lambda state: state["history"].update(more=1),
+        lambda state: state["history"].update(steps=-1),
+        lambda state: state["history"].update(seconds=math.nan),
+        lambda state: state["history"].update(records=[1]),
+        lambda state: state["history"].update(losses={"forget": [0.0]}),
+        lambda state: state["history"].update(losses={"forget": ["0.0", 1]}),
         lambda state: state["learner"].pop("weights"),
         lambda state: state["learner"].update(weights={}),
         lambda state: state["learner"]["weights"]["net"].popitem(),
@@ -396,8 +401,13 @@ def forge(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
         lambda state: state["learner"]["buffer"].update(x=torch.zeros(20, 3, 8, 8, dtype=torch.uint8)),
         lambda state: state["learner"]["buffer"].update(y=torch.zeros(3, dtype=torch.long)),
         lambda state: state["learner"]["buffer"].update(size=1000),
+        lambda state: state["learner"]["buffer"].update(size=-1),
         lambda state: state["learner"]["loop"].update(epoch="first"),
         lambda state: state["learner"]["loop"].pop("key"),
+        lambda state: state["learner"]["loop"].update(key=[[1]]),
+        lambda state: state["learner"]["loop"].update(epoch=-(10**18)),  # an endless loop
+        lambda state: state["learner"]["loop"].update(step=-1),
+        lambda state: state["learner"]["loop"]["order"].add_(1),
         lambda state: state["learner"]["selection"]["scores"].update(loss=torch.zeros(7)),
         lambda state: state["learner"]["rng"].update(order=torch.zeros(3)),
         lambda state: state["learner"].update(saved={"net": {}}),
@@ -415,6 +425,37 @@ def test_a_checkpoint_that_does_not_fit_the_method_is_an_error(
     with pytest.raises(RemnantError, match=r"its content does not fit \(\w+: .+\)\. .*force=True"):
         execute(tiny_config(**FIT), Options(out=tmp_path), [])
     assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda state: state["learner"]["selection"]["policy"].update(candidates="many"), "TypeError"),
+        (lambda state: state["learner"]["selection"]["scores"].update(clock=10**30), "RuntimeError|Overflow"),
+        (lambda state: state["learner"]["loop"].update(order=torch.arange(1000)), "IndexError"),
+        (lambda state: state["learner"]["buffer"]["y"].fill_(99), "IndexError"),
+        (lambda state: state["history"].update(tasks=2), "IndexError"),
+        (lambda state: state["history"].update(records=[{}]), "KeyError"),
+    ],
+)
+def test_a_value_that_makes_a_resumed_run_fail_later_is_an_error(
+    tmp_path: Path, change: Callable[[dict[str, Any]], object], why: str
+) -> None:
+    with pytest.raises(Interrupted):
+        execute(tiny_config(**FIT), Options(out=tmp_path), [StopAt(5)])
+    forge(next(tmp_path.iterdir()), change)
+    message = rf"the resumed run failed.* \(({why}).*: .+; \w+\.py, line \d+\)\. .*force=True"
+    with pytest.raises(RemnantError, match=message):
+        execute(tiny_config(**FIT), Options(out=tmp_path), [])
+
+
+def test_a_bug_in_a_run_that_was_not_resumed_is_not_hidden(tmp_path: Path) -> None:
+    class Broken(Logger):
+        def step(self, event: StepDone, purity: float | None) -> None:
+            raise TypeError("a bug")
+
+    with pytest.raises(TypeError, match="a bug"):
+        execute(tiny_config(**FIT), Options(out=tmp_path), [Broken()])
 
 
 def test_metrics_are_written_again_completely_at_the_end(run_in: RunIn, tmp_path: Path) -> None:

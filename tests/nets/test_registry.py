@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -68,6 +69,13 @@ def test_every_setting_has_a_description() -> None:
         assert all(describe_setting(net, name) for name in settings(net))
     assert settings(NETS["resnet18"]) == {"width": 64}
     assert settings(NETS["efficientgcn-b0"]) == {}
+
+
+@pytest.mark.parametrize("shape", [(4,), (4, 4)])
+def test_a_network_for_images_is_not_for_vectors_or_sequences(shape: tuple[int, ...]) -> None:
+    message = re.escape(f"digits has inputs of shape {shape}. Use a network of your own: net=FILE.py:NAME")
+    with pytest.raises(RemnantError, match=message):
+        check_fits(Small(), replace(DIGITS, shape=shape))
 
 
 def test_a_network_is_for_images_or_for_skeletons() -> None:

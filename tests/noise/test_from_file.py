@@ -1,3 +1,4 @@
+import os
 import zipfile
 from pathlib import Path
 
@@ -192,3 +193,13 @@ def test_an_array_of_an_impossible_size_or_type_is_an_error(tmp_path: Path, desc
     path.write_bytes(npy(f"{{'descr': {descr}, 'fortran_order': False, 'shape': {shape}}}"))
     with pytest.raises(RemnantError, match=r"labels\.npy: expected "):
         read_labels(path, "")
+
+
+@pytest.mark.parametrize("suffix", ["npy", "csv", "npz", "txt"])
+@pytest.mark.parametrize("target", ["/proc/self/status", "/dev/zero", "fifo"])
+def test_an_endless_file_is_an_error(tmp_path: Path, suffix: str, target: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    path = tmp_path / f"labels.{suffix}"
+    path.symlink_to(target)  # the size of a file in /proc is 0, and reading it may never end
+    with pytest.raises(RemnantError, match=r"labels\.\w+: expected "):
+        FromFile(str(path), "y")(tiny_data(), rng())

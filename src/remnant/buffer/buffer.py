@@ -93,7 +93,8 @@ class Buffer:
     def load_state_dict(self, state: dict[str, Tensor | int]) -> None:
         """Restore a saved state."""
         restore(self, state, varying=self._columns())
-        if {len(value) for value in self._columns().values()} != {self.capacity} or self.size > self.capacity:
+        lengths = {len(value) for value in self._columns().values()}
+        if lengths != {self.capacity} or not 0 <= self.size <= self.capacity:
             raise ValueError(f"expected {self.size} samples in {self.capacity} slots, found other tensors")
 
 

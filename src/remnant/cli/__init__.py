@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import resource
 import sys
 from typing import Annotated
 
@@ -11,6 +12,8 @@ import typer
 from remnant.cli import check, data, doctor, listing, run
 from remnant.cli.messages import fit
 from remnant.errors import RemnantError, memory_errors, printable
+
+ADDRESS_SPACE = 7 * 10**8  # bytes that torch and its libraries occupy, at least, when they are loaded
 
 app = typer.Typer(
     name="remnant",
@@ -52,6 +55,7 @@ def main() -> None:
     _prepare_output()
     try:
         try:
+            _check_address_space()
             with memory_errors():
                 app()
         finally:
@@ -67,6 +71,16 @@ def main() -> None:
             _discard_output()
         typer.echo(f"remnant: {error.filename or 'the output'}: {error.strerror or error}.", err=True)
         sys.exit(2)
+
+
+def _check_address_space() -> None:
+    """Raise RemnantError if torch cannot be loaded: its libraries end the process if memory runs out."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
+        raise RemnantError(
+            f"expected at least {ADDRESS_SPACE / 1e9:.1f} GB of memory to load torch, but this process may "
+            f"use {limit / 1e9:.1f} GB only. Raise the limit: ulimit -v unlimited"
+        )
 
 
 def _prepare_output() -> None:

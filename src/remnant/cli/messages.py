@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from remnant.errors import RemnantError, printable
+from remnant.settings import read_file
 
 RECIPES = Path(__file__).parents[1] / "config" / "recipes"
 DEFAULTS = {"method": "aer-abs", "noise": "none", "data": "digits", "seed": 0}  # as in the schema
@@ -37,7 +38,8 @@ def first_line(recipe: str | None, settings: Mapping[str, Any], out: Path) -> st
     'er on digits, noise symmetric:0.4, seed 0, lr=0.5 -> runs/'
     """
     is_custom = recipe is None and "data" in settings  # without a recipe, other defaults follow from the data
-    known = ({} if is_custom else _recipe(recipe or "digits")) | dict(settings)
+    path = None if is_custom else _path(recipe or "digits")
+    known = _settings(path) | dict(settings)
     place = known.get("data", recipe)
     noise = known.get("noise")
     if isinstance(noise, str) and any(key.startswith("noise.") for key in settings):
@@ -46,16 +48,23 @@ def first_line(recipe: str | None, settings: Mapping[str, Any], out: Path) -> st
     parts += [f"noise {noise}"] if isinstance(noise, str) else []
     parts += [f"seed {known['seed']}"] if "seed" in known else []
     parts += [f"{key}={value}" for key, value in settings.items() if key not in DEFAULTS]
+    parts += [f"recipe paper/{recipe}"] if path == RECIPES / "paper" / f"{recipe}.toml" else []
     return printable(f"{', '.join(parts)} -> {out}/")
 
 
-def _recipe(name: str) -> dict[str, Any]:
-    """Return what a recipe says, with defaults unless it has a base; nothing of a run folder."""
+def _path(name: str) -> Path | None:
+    """Return the path of a recipe; the folder of a packaged one may be omitted."""
     places = (RECIPES / f"{name}.toml", Path(name), RECIPES / "paper" / f"{name}.toml")
+    return next((place for place in places if os.path.isfile(place)), None)
+
+
+def _settings(path: Path | None) -> dict[str, Any]:
+    """Return what a recipe says, with defaults unless it has a base; nothing of a run folder."""
+    if path is None:
+        return {}
     try:
-        path = next(place for place in places if place.is_file())
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (StopIteration, OSError, ValueError, RecursionError):  # reported when the recipe is resolved
+        table = tomllib.loads(read_file(path).decode())
+    except (OSError, ValueError, RecursionError):  # reported when the recipe is resolved
         return {}
     # A written config has components, which may give its method another name.
     table = {} if path.name == "config.toml" else table

@@ -22,7 +22,7 @@ from remnant.config.schema import Config
 from remnant.data import Dataset, entry
 from remnant.errors import RemnantError, nearest
 from remnant.extensions import is_in_file
-from remnant.settings import settings
+from remnant.settings import read_file, settings
 
 CASES, PAPER = "for", "paper"  # tables of a recipe that are not settings
 CONDITIONS = ("method", "noise")  # of a case
@@ -158,7 +158,7 @@ def _parsed(name: str) -> dict[str, Any]:
             "or the path of a TOML file or a run folder."
         )
     try:
-        text = known[name] if path is None else path.read_text(encoding="utf-8")
+        text = known[name] if path is None else read_file(path).decode()
         table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # also not UTF-8, or an integer with thousands of digits
         raise RemnantError(f"{path}: expected TOML, but {error}. Fix the file.") from error

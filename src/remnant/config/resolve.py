@@ -1,7 +1,7 @@
 """Conversion of user settings to a config, with all mistakes reported in one error."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -56,8 +56,21 @@ def resolve(given: Mapping[str, Any]) -> Config:
     problems += [p.text for p in config_problems(config) if not wrong & p.keys]
     if problems:
         lines = "\n".join(f"  - {problem}" for problem in problems)
-        raise RemnantError(f"the settings cannot be used:\n{lines}\nSee `remnant list settings`.")
+        raise RemnantError(f"the settings cannot be used:\n{lines}\nSee {_lists(problems)}.")
     return config
+
+
+def _lists(problems: Sequence[str]) -> str:
+    """Return the commands that list what can be written instead: known names, or all settings.
+
+    >>> _lists(["method: unknown method 'err'", "net: unknown net 'x'"])
+    '`remnant list methods` and `remnant list nets`'
+    """
+    # There is no list of scorings, since there is only one.
+    unknown = [re.match(r"(?!scoring)(\w+): unknown ", problem) for problem in problems]
+    keys = dict.fromkeys(match[1] if match else "setting" for match in unknown)
+    names = ["data" if key == "data" else f"{key}s" for key in keys]
+    return " and ".join(f"`remnant list {name}`" for name in names)
 
 
 def _name(method: object) -> str:

@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from remnant.data.files import ARRAY_READ_ERRORS
 from remnant.errors import RemnantError
+from remnant.settings import check_regular
 
 ARRAY_FILE = "rows.npy"  # kept for compatibility with existing caches
 
@@ -61,6 +62,7 @@ def read_array(folder: Path, shape: tuple[int, ...], dtype: DTypeLike) -> NDArra
     """Memory-map the array of a cache folder."""
     expected = f"an array {shape} of {np.dtype(dtype)}"
     try:
+        check_regular(folder / ARRAY_FILE)
         array: NDArray[Any] = np.load(folder / ARRAY_FILE, mmap_mode="r", allow_pickle=False)
         found = f"an array {array.shape} of {array.dtype}"
     except ARRAY_READ_ERRORS as error:

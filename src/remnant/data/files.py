@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remnant.errors import MissingFiles, RemnantError
-from remnant.settings import user_path
+from remnant.settings import read_file, user_path
 
 # Errors raised by reading an array file (.npy, .npz) that has another format, is damaged, encrypted or
 # compressed by an unknown method. A damaged array header can be invalid Python or specify a huge size.
@@ -181,9 +181,7 @@ def _read(path: Path, md5: str) -> bytes:
     is_gzip = path.suffix == ".gz"
     expected = f"expected md5 {md5}{' after decompression' if is_gzip else ''}"
     try:
-        if path.is_fifo():  # reading it could block forever
-            raise _MismatchError("expected a file, found a pipe")
-        content = raw = path.read_bytes()
+        content = raw = read_file(path)
         if is_gzip:
             content = gzip.decompress(raw)
     except FileNotFoundError as error:

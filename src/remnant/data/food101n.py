@@ -14,6 +14,7 @@ from remnant.data.dataset import UNKNOWN, Dataset, Labels, Spec
 from remnant.data.files import FileCheck, root
 from remnant.data.images import DecodedImages, ImageList, decode_images, unreadable
 from remnant.errors import MissingFiles, RemnantError, nearest
+from remnant.settings import read_file
 from remnant.transforms.image import ImageTransform
 
 SIDE = 224
@@ -187,7 +188,7 @@ def _check(*lists: Verified) -> list[FileCheck]:
 
 def _lines(path: Path) -> list[str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_file(path).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise RemnantError(f"{path}: expected a list of photos, found: {error}; {MANUAL_DOWNLOAD}") from error
     if not lines:

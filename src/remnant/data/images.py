@@ -4,6 +4,7 @@ Missing and damaged files are skipped. S is the side length of a decoded image i
 """
 
 import errno
+import io
 import json
 import os
 import struct
@@ -23,6 +24,7 @@ from torch import Tensor
 from remnant.data.cache import cached, damaged, read_array, write_array
 from remnant.data.dataset import Indices, MemoryMapped
 from remnant.errors import RemnantError
+from remnant.settings import read_file
 
 Pixels = NDArray[np.uint8]
 
@@ -35,7 +37,10 @@ FORMATS = (
 )  # found in .jpg files from the web; other decoders may run programs
 DECODE_ERRORS = (SyntaxError, ValueError, EOFError, IndexError, OverflowError, struct.error, zlib.error)
 # Errors that persist until the file is changed; any other system error may be temporary.
-PERMANENT = (errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+PERMANENT = (
+    *(errno.ENOENT, errno.EACCES, errno.EINVAL, errno.EISDIR, errno.ENOTDIR),
+    *(errno.ELOOP, errno.ENAMETOOLONG),
+)
 BATCH_SIZE = 32  # images that a worker process returns at a time
 IMAGES_PER_WORKER = 256  # minimum number of images for each worker process
 SKIPPED = "skipped.json"
@@ -96,7 +101,7 @@ def _no_images(images: ImageList, skipped: Mapping[str, str]) -> RemnantError:
 def _read_skipped(folder: Path) -> dict[str, str]:
     expected = "a JSON object of files that could not be read"
     try:
-        skipped = json.loads((folder / SKIPPED).read_text())
+        skipped = json.loads(read_file(folder / SKIPPED))
     except (OSError, ValueError, RecursionError) as error:
         raise damaged(folder, SKIPPED, expected, str(error)) from error
     if not isinstance(skipped, dict):
@@ -124,7 +129,7 @@ def read_image(path: Path, side: int) -> Pixels:
         warnings.simplefilter("ignore")  # warnings about metadata, which is not used
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
-            with Image.open(path, formats=FORMATS) as image:
+            with Image.open(io.BytesIO(read_file(path)), formats=FORMATS) as image:
                 resized = image.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
         except FileNotFoundError as error:
             raise ValueError("expected a file, found nothing") from error

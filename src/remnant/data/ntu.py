@@ -20,6 +20,7 @@ from remnant.data.dataset import Dataset, MemoryMapped, Spec
 from remnant.data.files import FileCheck, root
 from remnant.data.skeleton_file import JOINTS, KEPT, read_people
 from remnant.errors import MissingFiles, RemnantError
+from remnant.settings import read_file
 from remnant.transforms.skeleton import SkeletonTransform
 from remnant.transforms.skeleton_graph import KINECT_V2
 
@@ -143,7 +144,7 @@ def read_excluded(root: Path) -> set[str]:
     """Return the names of excluded samples; lines of the list that are not sample names are ignored."""
     path = next((p for p in (root / EXCLUDED, root / FOLDER / EXCLUDED) if p.is_file()), root / EXCLUDED)
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = read_file(path).decode("utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise RemnantError(
             f"{path}: expected the list of samples with missing skeletons, one name per line, found: "

@@ -5,6 +5,7 @@ joints[offsets[i]:offsets[i + 1]]; `y` is the action of each sequence, and `is_t
 was recorded by camera 1 or 2 (training split), and False for camera 3 (test split).
 """
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from remnant.data.dataset import Dataset, Labels, Spec, arrays
 from remnant.data.files import ARRAY_READ_ERRORS, FileCheck, root
 from remnant.errors import MissingFiles, RemnantError, unmet
+from remnant.settings import read_file
 from remnant.transforms.skeleton import SkeletonTransform
 from remnant.transforms.skeleton_graph import KINECT_V1
 
@@ -84,7 +86,7 @@ def resample(joints: NDArray[np.float32], frames: int = FRAMES) -> NDArray[np.fl
 def _read(path: Path) -> Sequences:
     names = [field.name for field in fields(Sequences)]
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(io.BytesIO(read_file(path)), allow_pickle=False) as file:
             found = {name: file[name] for name in names}
     except FileNotFoundError as error:
         raise MissingFiles(f"{path}: expected a file, found nothing; {MANUAL_DOWNLOAD}") from error

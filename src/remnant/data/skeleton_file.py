@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from remnant.errors import RemnantError
+from remnant.settings import read_file
 
 Joints = NDArray[np.float32]
 
@@ -29,7 +30,7 @@ class _Lines:
     def __init__(self, path: Path) -> None:
         self.path, self.number = path, 0
         try:
-            self.lines: Iterator[str] = iter(path.read_text(encoding="ascii").splitlines())
+            self.lines: Iterator[str] = iter(read_file(path).decode("ascii").splitlines())
         except (OSError, UnicodeDecodeError) as error:
             raise RemnantError(f"{path}: expected a readable text file, found: {error}") from error
 

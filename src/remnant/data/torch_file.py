@@ -17,6 +17,7 @@ import numpy as np
 from remnant.data.dataset import Labels
 from remnant.data.files import ARRAY_READ_ERRORS
 from remnant.errors import RemnantError
+from remnant.settings import read_file
 
 # Errors raised when a file of another format is read.
 TORCH_FILE_ERRORS = (
@@ -29,7 +30,7 @@ LEGACY = 0x1950A86A20F9469CFC6C  # magic number at the start of a plain file
 def read_torch(path: Path) -> dict[str, Labels]:
     """Return the one-dimensional integer arrays of a file by name; other values are ignored."""
     try:
-        content = path.read_bytes()
+        content = read_file(path)
         fields, storage = _read_zip(content) if is_zipfile(io.BytesIO(content)) else _read_plain(content)
         found = {str(name): _numbers(value, storage) for name, value in fields.items()}
     except TORCH_FILE_ERRORS as error:

@@ -6,13 +6,18 @@ from typing import Any
 from torch import Tensor
 
 
-def restore(target: object, state: Mapping[str, Any], varying: Collection[str] = ()) -> None:
-    """Set all attributes of an object; raise ValueError if their names, types or shapes are different.
+def restore(
+    target: object,
+    state: Mapping[str, Any],
+    varying: Collection[str] = (),
+    names: Collection[str] | None = None,
+) -> None:
+    """Set attributes of an object; raise ValueError if their names, types or shapes are different.
 
-    Tensors named in `varying` may have another number of rows than before. Tensors are moved to the device of
-    those that they replace.
+    `names` are the attributes to set, by default all. Tensors named in `varying` may have another number of
+    rows than before. Tensors are moved to the device of those that they replace.
     """
-    own = vars(target)
+    own = {name: value for name, value in vars(target).items() if names is None or name in names}
     if own.keys() != state.keys():
         raise ValueError(f"expected {', '.join(own)}, found {', '.join(map(str, state))}")
     for name, value in state.items():
@@ -21,7 +26,7 @@ def restore(target: object, state: Mapping[str, Any], varying: Collection[str] =
         if expected != found:
             raise ValueError(f"expected {name} to be {expected}, found {found}")
     for name, value in state.items():
-        own[name] = value.to(own[name].device) if isinstance(value, Tensor) else value
+        setattr(target, name, value.to(own[name].device) if isinstance(value, Tensor) else value)
 
 
 def _kind(value: object, start: int) -> str:

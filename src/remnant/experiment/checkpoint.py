@@ -6,19 +6,23 @@ previous checkpoint is kept. Pickle is not used.
 """
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
 import re
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import ConfigDict, Field, TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors, save as save_tensors
 from torch import Tensor
 
 from remnant.errors import RemnantError
+from remnant.settings import read_file
 
 GENERATIONS = 2  # checkpoints that are kept
 NAME = re.compile(r"(?P<serial>[0-9]{8,12})-(?P<digest>[0-9a-f]{16})\.safetensors")
@@ -26,11 +30,32 @@ NAME = re.compile(r"(?P<serial>[0-9]{8,12})-(?P<digest>[0-9a-f]{16})\.safetensor
 READ_ERRORS = (OSError, SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
-def read_file(path: Path) -> bytes:
-    """Return the content of a regular file; reading anything else, such as a pipe, could block forever."""
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    return path.read_bytes()
+Count = Annotated[int, Field(ge=0)]
+
+
+@dataclass
+class History:
+    """The progress of a run, saved with every checkpoint."""
+
+    __pydantic_config__ = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    records: list[dict[str, Any]] = field(default_factory=list)  # the lines of metrics.jsonl
+    tasks: Count = 0  # finished
+    steps: Count = 0  # finished
+    planned: dict[str, float] = field(default_factory=dict)  # finished steps of the plan, by kind of work
+    samples: Count = 0  # of the stream, and of the buffers in training on them
+    peak_samples: Count = 0  # in all buffers at once
+    seconds: float = 0.0  # in total
+    phase_seconds: dict[str, float] = field(default_factory=dict)  # in steps, by kind of work
+    losses: dict[str, tuple[float, int]] = field(default_factory=dict)  # sum and samples in this epoch
+    environments: list[dict[str, Any]] = field(default_factory=list)  # without duplicates
+    untrained: list[float] = field(default_factory=list)  # accuracy of the untrained network on each task
+
+    @classmethod
+    def restored(cls, saved: Mapping[str, Any]) -> "History":
+        """Return a saved history; raise ValueError if it has other names or types."""
+        # As JSON, in which tuples are lists.
+        return TypeAdapter(cls).validate_json(json.dumps(saved))
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -155,6 +180,25 @@ def read(path: Path) -> dict[str, Any]:
     if not isinstance(state, dict):
         raise TypeError(f"expected a table of values, found {type(state).__name__}")
     return state
+
+
+@contextlib.contextmanager
+def content_errors(what: str, remark: str = "") -> Iterator[None]:
+    """Convert the errors of a learner with the state of a checkpoint, in which any value may be wrong.
+
+    Not all of them can be found by checks: a method may keep what it likes in its state.
+    """
+    try:
+        yield
+    except (RemnantError, OSError):
+        raise
+    except Exception as error:  # a learner can be any object
+        why = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise RemnantError(
+            f"{what} ({why}; {Path(last.filename).name}, line {last.lineno}).{remark} Restart from the "
+            "beginning with --force (force=True)."
+        ) from error
 
 
 def short_reason(error: BaseException) -> str:

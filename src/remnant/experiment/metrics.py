@@ -244,3 +244,12 @@ def auroc(clean: Tensor, noisy: Tensor) -> float | None:
     below = torch.searchsorted(ordered, noisy.contiguous())
     not_above = torch.searchsorted(ordered, noisy.contiguous(), right=True)
     return float((below + not_above).sum()) / 2 / (len(clean) * len(noisy))
+
+
+def padded(rows: list[list[float]], width: int) -> list[list[float | None]]:
+    """Pad rows with None for tasks that were not evaluated yet.
+
+    >>> padded([[90.0], [60.0, 80.0]], 2)
+    [[90.0, None], [60.0, 80.0]]
+    """
+    return [[*row, *[None] * (width - len(row))] for row in rows]

@@ -7,7 +7,6 @@ import resource
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,31 +24,16 @@ from remnant.errors import RemnantError
 from remnant.experiment import metrics
 from remnant.experiment.checkpoint import (
     READ_ERRORS,
+    History,
     generations,
     read as read_checkpoint,
-    read_file,
     short_reason,
 )
 from remnant.experiment.evaluate import losses
+from remnant.experiment.loggers.metrics_file import metrics_lines
 from remnant.methods.protocol import Learner
+from remnant.settings import read_file
 from remnant.stream import Stream
-
-
-@dataclass
-class History:
-    """The progress of a run, saved with every checkpoint."""
-
-    records: list[dict[str, Any]] = field(default_factory=list)  # the lines of metrics.jsonl
-    tasks: int = 0  # finished
-    steps: int = 0  # finished
-    planned: dict[str, float] = field(default_factory=dict)  # finished steps of the plan, by kind of work
-    samples: int = 0  # of the stream, and of the buffers in training on them
-    peak_samples: int = 0  # in all buffers at once
-    seconds: float = 0.0  # in total
-    phase_seconds: dict[str, float] = field(default_factory=dict)  # in steps, by kind of work
-    losses: dict[str, tuple[float, int]] = field(default_factory=dict)  # sum and samples in this epoch
-    environments: list[dict[str, Any]] = field(default_factory=list)  # without duplicates
-    untrained: list[float] = field(default_factory=list)  # accuracy of the untrained network on each task
 
 
 def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any]:
@@ -71,8 +55,8 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         "seed": config.seed,
         "tested_on": "noisy validation split" if config.validation else "test split",
         "classes": [[stream.spec.classes[c] for c in test.classes] for test in stream.tests],
-        "accuracy": padded(matrix, width),
-        "accuracy_task_incremental": padded(task_incremental, width),
+        "accuracy": metrics.padded(matrix, width),
+        "accuracy_task_incremental": metrics.padded(task_incremental, width),
         "accuracy_per_class": tests[-1]["accuracy_per_class"],
         "faa": metrics.final_average_accuracy(matrix),
         "ff": metrics.final_forgetting(matrix),
@@ -144,15 +128,6 @@ def cost(history: History) -> dict[str, Any]:
         "images_per_second": history.samples / training if training else None,
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
-
-
-def padded(rows: list[list[float]], width: int) -> list[list[float | None]]:
-    """Pad rows with None for tasks that were not evaluated yet.
-
-    >>> padded([[90.0], [60.0, 80.0]], 2)
-    [[90.0, None], [60.0, 80.0]]
-    """
-    return [[*row, *[None] * (width - len(row))] for row in rows]
 
 
 def buffer_file(learner: Learner, buffer: Buffer, stream: Stream) -> bytes:
@@ -251,24 +226,47 @@ def check_run(folder: Path) -> dict[str, str]:
     # The command that repairs all other files does nothing if the results are intact.
     advice = "; the run is finished, delete this file" if states and not any(states.values()) else ""
     run = None if states else folder.resolve().name  # a finished run may have been renamed
-    config = None
+    newest: dict[str, Any] = {}
     for path in checkpoints:
         try:
             state = read_checkpoint(path)
-            found, config = state.get("run"), config or state.get("config")
+            found, newest = state.get("run"), newest or state
             is_own = run in (None, found)
             problem = "" if is_own else f"expected a checkpoint of run {run}, found {found!s:.99}"
         except READ_ERRORS as error:
             problem = short_reason(error) + advice
         states[f"checkpoint/{path.name}"] = problem
-    if "config.toml" not in states:
-        try:
-            read_recipe(str(folder))
-            is_own = config in (None, sha256(read_file(folder / "config.toml")))
-            states["config.toml"] = "" if is_own else "it has changed since the last checkpoint"
-        except RemnantError as error:
-            states["config.toml"] = str(error)
+    for name, problem in _unfinished_states(folder, newest).items():
+        states.setdefault(name, problem)
     return states
+
+
+def _unfinished_states(folder: Path, newest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the files of a run without results, each with what is wrong by its newest checkpoint."""
+    states = {"config.toml": "", "metrics.jsonl": ""}
+    try:
+        read_recipe(str(folder))
+        if newest.get("config") not in (None, sha256(read_file(folder / "config.toml"))):
+            states["config.toml"] = "it has changed since the last checkpoint"
+    except RemnantError as error:
+        states["config.toml"] = str(error)
+    try:
+        expected = metrics_lines(History.restored(newest.get("history", {})).records)
+        *complete, _ = read_file(folder / "metrics.jsonl").split(b"\n")  # the last line may be incomplete
+        content = b"".join(line + b"\n" for line in complete)
+        if not content.startswith(expected) or not all(
+            isinstance(json.loads(line), dict) for line in complete
+        ):
+            raise ValueError("its lines differ from those in the last checkpoint")
+    except READ_ERRORS as error:
+        states["metrics.jsonl"] = f"{short_reason(error)}; it is written again when the run is resumed"
+    return states
+
+
+def changed_config(folder: Path) -> str:
+    """Return what is wrong with the config of a run, finished or not, or an empty text."""
+    states = _states(folder) if is_finished(folder) else check_run(folder)
+    return states.get("config.toml", "")
 
 
 def environment(backend: Backend) -> dict[str, str | None]:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from remnant.config import Config
 from remnant.config.recipe import find, remarks, to_config
 from remnant.data import data_dir as find_data_dir
@@ -18,9 +16,9 @@ from remnant.experiment import checkpoint
 from remnant.experiment.build import build_learner, build_stream, skipped_files
 from remnant.experiment.lock import locked
 from remnant.experiment.loggers import Logger
-from remnant.experiment.loggers.console import Quiet
+from remnant.experiment.loggers.console import progress_logger
 from remnant.experiment.loggers.metrics_file import MetricsFile
-from remnant.experiment.result import damage, git_commit, is_finished, read_result
+from remnant.experiment.result import changed_config, damage, git_commit, is_finished, read_result
 from remnant.experiment.runner import Options, Run
 
 
@@ -33,7 +31,7 @@ def run(
     force: bool = False,
     save_every: float = 10.0,
     strict: bool = False,
-    loggers: Sequence[Logger] = (),
+    loggers: Sequence[Logger] | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> Path:
     """Run or resume an experiment, and return its run folder.
@@ -42,10 +40,14 @@ def run(
     settings by keyword. Without any of them, the recipe is `digits`, or, if `data` is given, all settings
     have their defaults, and no noise is added. Everything that has a name can also be an object: a method,
     a network (a function from `Spec` to `nn.Module`), a dataset, a noise, a component of a method.
+
+    Progress is shown on standard error: a bar in a terminal, one line elsewhere. Pass other `loggers`
+    instead, or `[]` to print nothing.
     """
     folder = None if data_dir is None else Path(data_dir)
     options = Options(Path(out), folder, force, save_every, strict)
-    return run_recipe(config_or_recipe, settings, options, loggers or [Quiet(Console(stderr=True))])
+    loggers = [progress_logger()] if loggers is None else loggers
+    return run_recipe(config_or_recipe, settings, options, loggers)
 
 
 def run_recipe(
@@ -68,8 +70,8 @@ def run_recipe(
 
 
 def _check_config_file(folder: Path | None) -> None:
-    """Raise RemnantError if the config of a finished run has changed: it would start another run."""
-    if folder and is_finished(folder) and (problem := damage(folder).get("config.toml")):
+    """Raise RemnantError if the config of a run has changed: it would start another run."""
+    if folder and (problem := changed_config(folder)):
         raise RemnantError(
             f"{folder / 'config.toml'}: expected the config of this run, but it has changed ({problem}). "
             "Repeat the command that started the run, which writes it again, or move the file elsewhere to "

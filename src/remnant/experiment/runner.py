@@ -14,14 +14,14 @@ from typing import Any
 
 from remnant.buffer import Buffer
 from remnant.config import Config
-from remnant.engine.state import restore
-from remnant.errors import Diverged, Interrupted, RemnantError
+from remnant.errors import Diverged, Interrupted, RemnantError, memory_errors
 from remnant.experiment import checkpoint, evaluate
 from remnant.experiment.build import build_backend
+from remnant.experiment.checkpoint import History
 from remnant.experiment.lock import StopSignal
 from remnant.experiment.loggers import Logger, RunStart
 from remnant.experiment.loggers.metrics_file import metrics_lines
-from remnant.experiment.result import History, buffer_file, environment, result_file, sha256, summarise
+from remnant.experiment.result import buffer_file, environment, result_file, sha256, summarise
 from remnant.methods.epoch_schedule import Phase
 from remnant.methods.protocol import EpochDone, Learner, SamplesSplit, StepDone
 from remnant.stream import Stream
@@ -54,8 +54,16 @@ class Run:
         self.where, self.lr_setting = "at the start", "lr"
 
     def execute(self) -> None:
+        """Resume the run if it has a checkpoint, learn all tasks, and write the results."""
+        if not self._restore():
+            self._execute()
+            return
+        what = "the resumed run failed, because its checkpoint was changed or because of a bug"
+        with checkpoint.content_errors(f"{self.folder}: {what}"), memory_errors():
+            self._execute()
+
+    def _execute(self) -> None:
         """Learn all tasks, evaluate after each, and write the results."""
-        self._restore()
         checkpoint.write_atomically(self.folder / "config.toml", self.config.toml().encode())
         history = self.history
         start = RunStart(
@@ -233,7 +241,8 @@ class Run:
         self.save_cost = self.saved_at - start
         return path
 
-    def _restore(self) -> None:
+    def _restore(self) -> bool:
+        """Load the newest checkpoint; return whether there is one."""
         folder = self.folder / "checkpoint"
         checkpoint.clear_leftovers(folder)
         checkpoint.clear_leftovers(self.folder)
@@ -245,21 +254,17 @@ class Run:
             self._note(f"resuming after step {self.history.steps} of {self.folder}")
         if self.environment not in self.history.environments:
             self.history.environments.append(self.environment)
+        return state is not None
 
     def _load(self, state: dict[str, Any]) -> None:
         saved, now = state.get("environment"), self.environment
         then = saved if isinstance(saved, dict) else now
         changed = [f"{k} {v} (before: {then.get(k)})" for k, v in now.items() if then.get(k) != v]
-        try:
-            restore(self.history, vars(History()) | state["history"])
+        code = f" It was written with other code: now {', '.join(changed)}." if changed else ""
+        what = "expected a checkpoint of this method, but its content does not fit"
+        with checkpoint.content_errors(f"{self.folder}: {what}", code):
+            self.history = History.restored(state["history"])
             self.learner.load_state_dict(state["learner"])
-        except Exception as error:  # a learner can be any object
-            why = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
-            code = f" It was written with other code: now {', '.join(changed)}." if changed else ""
-            raise RemnantError(
-                f"{self.folder}: expected a checkpoint of this method, but its content does not fit ({why})."
-                f"{code} Restart from the beginning with --force (force=True)."
-            ) from error
         if changed:
             self._note(
                 f"warning: this run is resumed with {', '.join(changed)}; its results may not be bitwise "

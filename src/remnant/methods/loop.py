@@ -104,3 +104,6 @@ class Loop:
         """Restore a saved position."""
         self.key = state["key"]  # a number or a name
         restore(self, state, varying=("order",))
+        is_shuffled = torch.equal(self.order.sort().values, torch.arange(len(self.order)))
+        if not isinstance(self.key, int | str) or min(self.epoch, self.step) < 0 or not is_shuffled:
+            raise ValueError(f"expected a position in a loop, found epoch {self.epoch}, step {self.step}")

@@ -92,14 +92,22 @@ NETS: dict[str, Net] = {
 
 def check_fits(net: Net, spec: Spec) -> None:
     """Raise RemnantError if the inputs that a network declares are not those of the dataset."""
-    expected, given = getattr(net, "inputs", None), "images" if spec.are_images else "skeletons"
+    expected, given = getattr(net, "inputs", None), _inputs(spec)
     if expected in (None, given):
         return
-    *others, last = (name for name, known in NETS.items() if getattr(known, "inputs", None) == given)
+    names = [name for name, known in NETS.items() if getattr(known, "inputs", None) == given]
+    *others, last = names or ["a network of your own: net=FILE.py:NAME, or net=FUNCTION in Python"]
     choices = f"{', '.join(others)} or {last}" if others else last
     raise RemnantError(
         f"the network expects {expected}, but the dataset {spec.name} has {given}. Use {choices}."
     )
+
+
+def _inputs(spec: Spec) -> str:
+    """Return what the inputs of a dataset are, as far as networks are concerned."""
+    if isinstance(spec.transform, SkeletonTransform):
+        return "skeletons"
+    return "images" if len(spec.shape) == 3 else f"inputs of shape {spec.shape}"
 
 
 def build(net: Net, spec: Spec, seed: int, normed_head: bool = False) -> nn.Module:

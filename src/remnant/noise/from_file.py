@@ -1,5 +1,6 @@
 """Readers for arrays in user-provided files, and noise whose labels are read from a file."""
 
+import io
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ import numpy as np
 from remnant.data.dataset import Dataset, Labels, Spec
 from remnant.data.files import ARRAY_READ_ERRORS
 from remnant.errors import RemnantError
-from remnant.settings import setting, user_path
+from remnant.settings import read_file, setting, user_path
 
 
 def require_file(path: Path, content: str) -> None:
@@ -25,6 +26,10 @@ def require_file(path: Path, content: str) -> None:
         )
 
 
+def _content(path: Path) -> io.BytesIO:
+    return io.BytesIO(read_file(path))
+
+
 def read_array(path: Path, key: str, content: str, line: str) -> np.ndarray:
     """Read an array from .npy, .npz or .csv, without unpickling.
 
@@ -35,12 +40,12 @@ def read_array(path: Path, key: str, content: str, line: str) -> np.ndarray:
         if path.suffix == ".npz":
             return _read_member(path, key)
         if path.suffix == ".npy":
-            array = np.load(path, allow_pickle=False)
+            array = np.load(_content(path), allow_pickle=False)
             if not isinstance(array, np.ndarray):
                 raise ValueError("it is an .npz archive: rename it to end with .npz")
             return array
         with warnings.catch_warnings(action="error", category=UserWarning):  # numpy warns about empty files
-            return np.loadtxt(path, delimiter=",", ndmin=1)
+            return np.loadtxt(_content(path), delimiter=",", ndmin=1)
     except (*ARRAY_READ_ERRORS, UserWarning) as error:
         raise RemnantError(
             f"{path}: expected an array of {content}, but it cannot be read ({error}). "
@@ -63,7 +68,7 @@ def read_labels(path: Path, key: str) -> Labels:
 def read_archive(path: Path) -> dict[str, Labels]:
     """Return the integer arrays (N,) of an .npz file by name; other arrays are ignored."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with np.load(_content(path), allow_pickle=False) as archive:
             arrays = {name: _without_objects(archive, name) for name in archive}
     except ARRAY_READ_ERRORS as error:
         raise RemnantError(
@@ -118,7 +123,7 @@ def check_true_labels(path: Path, name: str, labels: Labels, dataset: Dataset) -
 
 
 def _read_member(path: Path, key: str) -> np.ndarray:
-    with np.load(path, allow_pickle=False) as archive:
+    with np.load(_content(path), allow_pickle=False) as archive:
         if not archive.files:
             raise RemnantError(f"{path}: expected an archive of arrays, got an empty one.")
         if key not in archive:

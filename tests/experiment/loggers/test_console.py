@@ -6,7 +6,16 @@ import pytest
 from rich.console import Console
 
 from remnant.experiment.loggers import RunStart, console as module
-from remnant.experiment.loggers.console import Lines, Live, Quiet, Speed, console_logger, duration, epoch_line
+from remnant.experiment.loggers.console import (
+    Lines,
+    Live,
+    Quiet,
+    Speed,
+    console_logger,
+    duration,
+    epoch_line,
+    progress_logger,
+)
 from remnant.methods.epoch_schedule import Phase
 from remnant.methods.protocol import StepDone, Work, WorkPlan
 
@@ -168,3 +177,16 @@ def test_the_console_logger_prints_lines_outside_a_terminal(monkeypatch: pytest.
     assert type(console_logger(quiet=False)) is Lines
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert type(console_logger(quiet=False)) is Live
+
+
+def test_a_run_from_python_shows_a_bar_in_a_terminal_and_one_line_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logger = progress_logger()
+    logger.start(start())
+    logger.step(step(), 50.0)
+    logger.record(TASK)
+    logger.end()
+    assert capsys.readouterr() == ("", "run: 102 steps in 2 task(s)\n")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    assert isinstance(progress_logger(), Live)

@@ -119,6 +119,15 @@ class Quiet(Logger):
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+class OneLine(Quiet):
+    """Prints one line when a run starts, and messages."""
+
+    def start(self, run: RunStart) -> None:
+        """Print what is going to be done."""
+        steps = sum(work.steps for work in run.plan.works.values())
+        self.note(f"{run.folder}: {steps:,} steps in {run.tasks} task(s)")
+
+
 class Lines(Quiet):
     """Prints one line per epoch and task, and occasional lines during long epochs; for log files."""
 
@@ -203,3 +212,9 @@ def console_logger(quiet: bool) -> Logger:
         return Quiet(Console(stderr=True))
     console = Console()
     return Live(console) if console.is_terminal else Lines(console)
+
+
+def progress_logger() -> Logger:
+    """Return the logger for standard error, for runs from Python: live in a terminal, one line elsewhere."""
+    console = Console(stderr=True)
+    return Live(console) if console.is_terminal else OneLine(console)

@@ -16,6 +16,7 @@ from torch import Tensor
 from remnant.buffer import Buffer
 from remnant.engine.inference import predict
 from remnant.engine.optimizer import load_momentum, momentum_of, new_sgd, set_learning_rate, weights_of
+from remnant.engine.state import restore
 from remnant.methods.cnll.buffers import insert, joined
 from remnant.methods.cnll.method import BUFFERS, FINE_TUNING, WARM_UP, Cnll
 from remnant.methods.cnll.purify import disagreement, split
@@ -25,6 +26,8 @@ from remnant.methods.loop import Loop, even_batches
 from remnant.methods.protocol import EpochDone, Event, NewNet, SamplesSplit, Setup
 from remnant.rng import Generators
 from remnant.stream import Batch, Task
+
+VALUES = ("stored", "unlabelled", "seen")  # of a learner, saved as they are
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +213,7 @@ class CnllLearner:
             "buffers": {name: buffer.state_dict() for name, buffer in self.stores.items()},
             "policies": {name: dict(state) for name, state in self.policies.items()},
             **{name: getattr(self, name).state_dict() for name in ("stream", "stage", "rng")},
-            **{name: getattr(self, name) for name in ("stored", "unlabelled", "seen")},
+            **{name: getattr(self, name) for name in VALUES},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -220,12 +223,10 @@ class CnllLearner:
         load_momentum(self.optimizer, state["momentum"])
         for name, buffer in self.stores.items():
             buffer.load_state_dict(state["buffers"][name])
-        self.policies = state["policies"]
+        self.policies = {name: dict(state["policies"][name]) for name in self.policies}
         for name in ("stream", "stage", "rng"):
             getattr(self, name).load_state_dict(state[name])
-        self.seen.copy_(state["seen"])
-        for name in ("stored", "unlabelled"):
-            setattr(self, name, state[name])
+        restore(self, {name: state[name] for name in VALUES}, varying=("unlabelled",), names=VALUES)
 
 
 def rounds(count: int, total: int, rng: torch.Generator) -> Tensor:

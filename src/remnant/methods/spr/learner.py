@@ -21,6 +21,7 @@ from remnant.buffer.buffer import written
 from remnant.engine.inference import device_of, predict
 from remnant.engine.learning_rate import cosine
 from remnant.engine.optimizer import AdamTrainer
+from remnant.engine.state import restore
 from remnant.methods.epoch_schedule import Phase
 from remnant.methods.loop import Loop, even_batches
 from remnant.methods.protocol import EpochDone, Event, NewNet, SamplesSplit, Setup, StepDone
@@ -34,6 +35,7 @@ from remnant.stream import Batch, Task
 from remnant.transforms.image import ImageTransform
 
 NETS, LOOPS = ("base", "expert", "classifier"), ("stream", "fill", "tuning")
+VALUES = ("doubt", "offered", "stored", "fills")  # of a learner, saved as they are
 
 
 class SprLearner:
@@ -192,7 +194,7 @@ class SprLearner:
         return {
             **{name: getattr(self, name).state_dict() for name in (*NETS, *LOOPS, "rng")},
             "buffers": {name: buffer.state_dict() for name, buffer in self.buffers().items()},
-            **{name: getattr(self, name) for name in ("doubt", "offered", "stored", "fills")},
+            **{name: getattr(self, name) for name in VALUES},
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -201,5 +203,4 @@ class SprLearner:
             getattr(self, name).load_state_dict(state[name])
         for name, buffer in self.buffers().items():
             buffer.load_state_dict(state["buffers"][name])
-        for name in ("doubt", "offered", "stored", "fills"):
-            setattr(self, name, state[name])
+        restore(self, {name: state[name] for name in VALUES}, names=VALUES)
