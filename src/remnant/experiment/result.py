@@ -271,11 +271,12 @@ def check_run(folder: Path) -> dict[str, str]:
     return states
 
 
-def environment(backend: Backend) -> dict[str, str | None]:
+def environment(backend: Backend) -> dict[str, str | bool | None]:
     """Return what bitwise identical results depend on, besides the config."""
     return {
         "device": backend.device.type,
         "precision": backend.precision,
+        "channels_last": backend.channels_last,
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "torch": torch.__version__,
         "remnant": version("remnant"),

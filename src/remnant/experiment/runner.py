@@ -14,10 +14,10 @@ from typing import Any
 
 from remnant.buffer import Buffer
 from remnant.config import Config
+from remnant.engine.backend import Backend
 from remnant.engine.state import restore
 from remnant.errors import Diverged, Interrupted, RemnantError
 from remnant.experiment import checkpoint, evaluate
-from remnant.experiment.build import build_backend
 from remnant.experiment.lock import StopSignal
 from remnant.experiment.loggers import Logger, RunStart
 from remnant.experiment.loggers.metrics_file import metrics_lines
@@ -43,12 +43,12 @@ class Run:
 
     def __init__(
         self, config: Config, options: Options, loggers: Sequence[Logger], stream: Stream, learner: Learner,
-        folder: Path,
+        folder: Path, backend: Backend,
     ) -> None:  # fmt: skip
         self.config, self.options, self.loggers = config, options, loggers
         self.stream, self.learner, self.folder = stream, learner, folder
         self.plan = config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
-        self.history, self.environment = History(), environment(build_backend(config))
+        self.history, self.environment = History(), environment(backend)
         self.since = time.monotonic()  # when history.seconds was last updated
         self.saved_at, self.save_cost = time.monotonic(), 0.0
         self.where, self.lr_setting = "at the start", "lr"
