@@ -4,10 +4,9 @@ It handles files, signals and true labels, which learners do not access, and wor
 that was interrupted is resumed by the same command, with bitwise identical results.
 """
 
-import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 from remnant.buffer import Buffer
 from remnant.config import Config
 from remnant.engine.backend import Backend
+from remnant.engine.losses import Losses
 from remnant.engine.state import restore
 from remnant.errors import Diverged, Interrupted, RemnantError
 from remnant.experiment import checkpoint, evaluate
@@ -48,7 +48,7 @@ class Run:
         self.config, self.options, self.loggers = config, options, loggers
         self.stream, self.learner, self.folder = stream, learner, folder
         self.plan = config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
-        self.history, self.environment = History(), environment(backend)
+        self.history, self.environment, self.losses = History(), environment(backend), Losses()
         self.since = time.monotonic()  # when history.seconds was last updated
         self.saved_at, self.save_cost = time.monotonic(), 0.0
         self.where, self.lr_setting = "at the start", "lr"
@@ -116,11 +116,18 @@ class Run:
         self._check_budget()
         history.steps += 1
         history.samples += event.samples
-        if event.loss is not None:
-            if not math.isfinite(event.loss):
-                raise Diverged(f"the loss became {event.loss}")
-            total, samples = history.losses.get(kind, (0.0, 0))
-            history.losses[kind] = total + event.loss * event.samples, samples + event.samples
+        loss = event.loss if event.unread is None else event.unread
+        if loss is not None:
+            self.losses.add(kind, loss, event.samples)
+        if self.losses.are_due:
+            self._read_losses()
+
+    def _read_losses(self) -> None:
+        """Add up the losses of the last steps; raise Diverged if one is not finite."""
+        sums = self.history.losses
+        for kind, loss, samples in self.losses.read():
+            total, count = sums.get(kind, (0.0, 0))
+            sums[kind] = total + loss * samples, count + samples
 
     def _check_budget(self) -> None:
         """Raise if the buffers hold more samples than the budget, which would make comparisons unfair."""
@@ -136,6 +143,8 @@ class Run:
     def _log_step(self, event: StepDone) -> None:
         buffer = self._buffer()
         purity = None if buffer is None else evaluate.purity(buffer, self.stream)
+        if event.unread is not None:
+            event = replace(event, loss=self.losses.last.get(event.work))
         for logger in self.loggers:
             logger.step(event, purity)
 
@@ -151,6 +160,7 @@ class Run:
 
     def _measure(self, event: EpochDone) -> None:
         """Record the metrics at the end of an epoch, before anything is rolled back."""
+        self._read_losses()
         history, buffer = self.history, self._buffer()
         total, samples = history.losses.pop(event.work, (0.0, 0))
         record: dict[str, Any] = {"task": event.task, "epoch": event.epoch}
@@ -218,6 +228,7 @@ class Run:
         return time.monotonic() - self.saved_at >= pause
 
     def _save(self) -> Path:
+        self._read_losses()
         start = time.monotonic()
         self.history.seconds += start - self.since
         self.since = start

@@ -160,7 +160,7 @@ class ReplayLearner:
                 if Phase.WRITE in phase:  # not exclusive: er replays and writes in the same step
                     inserted = batch[decision.positions]  # 9
                     selection.replace(decision, inserted, task.number, _kept_logits(outcome, phase))  # 10
-                loss = None if outcome is None else outcome.loss.item()
+                loss = None if outcome is None else outcome.loss
                 yield self.loop.step_done(task.number, phase, loss, len(batch))
             yield EpochDone(task.number, epoch, phase)
             if Phase.ROLLBACK in phase:  # 11
