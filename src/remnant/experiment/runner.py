@@ -52,6 +52,8 @@ class Run:
         self.since = time.monotonic()  # when history.seconds was last updated
         self.saved_at, self.save_cost = time.monotonic(), 0.0
         self.where, self.lr_setting = "at the start", "lr"
+        self.purity: float | None = None  # of the first buffer, when it was last measured
+        self.measured: tuple[int, int] | None = None  # changes and size of the buffer at that time
 
     def execute(self) -> None:
         """Learn all tasks, evaluate after each, and write the results."""
@@ -75,7 +77,8 @@ class Run:
                 for number in range(history.tasks, len(self.stream.tasks)):
                     self._learn(number, stop)
                     self._evaluate(number)
-                    self._save()
+                    if number + 1 == len(self.stream.tasks) or self._save_is_due():
+                        self._save()
         except Diverged as error:
             raise RemnantError(self._advice(str(error))) from error
         finally:
@@ -142,11 +145,12 @@ class Run:
 
     def _log_step(self, event: StepDone) -> None:
         buffer = self._buffer()
-        purity = None if buffer is None else evaluate.purity(buffer, self.stream)
+        if buffer is not None and self.measured != (state := (buffer.changes, len(buffer))):
+            self.measured, self.purity = state, evaluate.purity(buffer, self.stream)
         if event.unread is not None:
             event = replace(event, loss=self.losses.last.get(event.work))
         for logger in self.loggers:
-            logger.step(event, purity)
+            logger.step(event, self.purity)
 
     def _buffer(self) -> Buffer | None:
         """Return the first buffer, the one that is replayed."""

@@ -188,7 +188,8 @@ class ReplayLearner:
         """Take a gradient step; replay needs two samples in the buffer, because of BatchNorm."""
         draw = self._draw if replays and len(self.buffer) > 1 else None
         x = self.transform.augmented(batch.x, self.rng.augment)
-        self.net.train()
+        if not self.net.training:  # a visit to all layers of a deep network takes a while
+            self.net.train()
         outcome = self.method.objective(self.net, x, batch.y, draw, self.seen, self.rng.augment)
         self.optimizer.zero_grad()
         outcome.loss.backward()
