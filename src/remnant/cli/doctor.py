@@ -15,7 +15,7 @@ def doctor() -> None:
     for name, value in {"remnant": __version__, **facts()}.items():
         typer.echo(f"{name:19s}{value}")
     typer.echo(
-        f"{'reproducibility':19s}runs are bitwise identical on machines with the same instruction set, torch\n"
+        f"{'reproducibility':19s}runs are bitwise identical on machines with the same instruction set,\n"
         f"{'':19s}torch version, device, precision, memory layout and number of threads"
     )
     device = find_device("auto")
