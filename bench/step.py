@@ -1,39 +1,47 @@
-"""Measure the cost of a step in multiples of a single forward pass, backward pass and SGD step.
+"""Measure the cost of a step of every method in multiples of a bare step.
 
-ResNet18 of width 64 on 32 x 32 images, batch size 32, a full buffer of 500 samples. The baseline step uses
-the NCHW layout, all other steps use channels_last as the recipe paper/cifar10 does. The expected cost of a
-forgetting step is computed for 60,000 candidates, the end of the first task of CIFAR-10, from measured costs
-and exact probabilities.
+A bare step is a forward pass, a backward pass and an SGD step of the same network in float32 and NCHW with
+batch size 32, on ready inputs. Steps are those of a full buffer so late in the stream that no candidate is
+accepted. The average of an epoch pair adds the measured cost of scoring, with exact probabilities of
+acceptance over all forgetting epochs of a run on CIFAR-10. Overhead is what a step takes beyond passes and
+SGD steps on as many samples, in the same layout and precision.
 
-    python bench/step.py [--rounds 15] [--threads 2]
+    python bench/step.py                                        # everything: hours
+    python bench/step.py --methods er-ace aer-abs --widths 8 64 --buffers 500 --precisions float32
 """
 
 import argparse
 import math
 import os
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
+from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from measure import CLOCKS, Work, in_turns, ratio, report
+from torch import Tensor, nn
 
-from remnant.config import resolve
+from remnant.config import Config, resolve
 from remnant.data import DATA, arrays
+from remnant.engine.backend import Backend
+from remnant.engine.optimizer import new_sgd
 from remnant.engine.threads import compute_threads
 from remnant.experiment.build import learner_builder
-from remnant.methods.epoch_schedule import Phase
-from remnant.methods.replay import ReplayLearner
+from remnant.methods.epoch_schedule import Phase, phases
+from remnant.methods.registry import METHODS
+from remnant.methods.replay import CONSOLIDATE, Replay, ReplayLearner
 from remnant.methods.timing import Only, fill
 from remnant.nets import NETS, build
 from remnant.stream import Stream, make_stream
 
-BATCH, CAPACITY, SEEN, STEPS = 32, 500, 60_000, 313
-LEARN, FORGET = "learning step", "forgetting step, no candidate accepted"
-FORWARD, SCORE = "un-augmented forward pass of the batch", "scoring the whole buffer"
-GOALS = {LEARN: 1.8, FORGET: 0.92}
+BATCH = 32
+EPOCHS, TASKS, STEPS, CANDIDATES = 25, 5, 313, 8  # forgetting epochs of a task of CIFAR-10, steps of each
+FORWARD, SCORE = "forward pass of the batch", "scoring of the whole buffer"
 
 
 def random_stream() -> Stream:
@@ -45,10 +53,10 @@ def random_stream() -> Stream:
     return make_stream(data, data.y, range(10), [5, 5], 0.0, rng)
 
 
-def baseline_step(memory_format: torch.memory_format, passes: int = 1) -> Callable[[], None]:
+def bare_step(width: int, backend: Backend, passes: int) -> Work:
     """Return a function that takes an SGD step after this many forward and backward passes."""
-    net = build(NETS["resnet18"], DATA["cifar10"].spec, seed=0).to(memory_format=memory_format)
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.03)
+    net = backend.prepare(build(replace(NETS["resnet18"], width=width), DATA["cifar10"].spec, seed=0))  # type: ignore[type-var]
+    optimizer = new_sgd(net.parameters(), 0.03, 0.0, 0.0)
     batches = [(torch.randn(BATCH, 3, 32, 32), torch.randint(10, (BATCH,))) for _ in range(passes)]
 
     def step() -> None:
@@ -59,34 +67,107 @@ def baseline_step(memory_format: torch.memory_format, passes: int = 1) -> Callab
     return step
 
 
-def learner_in(phase: Phase, stream: Stream) -> ReplayLearner:
-    """Return aer-abs in one phase, with a full buffer, so late that no candidate is accepted."""
-    settings = {"data": "cifar10", "net": "resnet18:64", "channels_last": True, "buffer_size": CAPACITY}
-    config = resolve(settings | {"lr": 0.03, "epochs": 10_000})
-    method = replace(config.to_method(), schedule=Only(phase))
-    learner = learner_builder(config, stream)(method, config.setup())
+def config_of(method: str, width: int, buffer: int, precision: str) -> Config:
+    settings = {"data": "cifar10", "net": f"resnet18:{width}", "channels_last": True, "method": method}
+    return resolve(settings | {"buffer_size": buffer, "lr": 0.03, "epochs": 50, "precision": precision})
+
+
+def endless(learner: ReplayLearner, stream: Stream) -> Iterator[object]:
+    """Yield the events of a task again and again."""
+    while True:
+        learner.loop.key = -1
+        yield from learner.learn(stream.tasks[0])
+
+
+def steps_in(phase: Phase, config: Config, stream: Stream) -> tuple[ReplayLearner, Work]:
+    """Return a learner in one phase with a full buffer that accepts no candidate, and its step."""
+    method = config.to_method()
+    assert isinstance(method, Replay)
+    only = replace(method, schedule=Only(phase), consolidation=Replay().consolidation)
+    learner = learner_builder(config, stream)(only, config.setup())
     assert isinstance(learner, ReplayLearner)
     fill(learner.buffer, stream.tasks[0], 10)
     learner.selection.policy["candidates"] = 1 << 50
-    return learner
+    events = endless(learner, stream)
+    return learner, lambda: next(events)
 
 
-def steps_of(learner: ReplayLearner, stream: Stream) -> Callable[[], object]:
-    """Return a function that takes a step of the learner."""
-    events = learner.learn(stream.tasks[0])
-    next(events)
+def consolidation_steps(config: Config, stream: Stream) -> Work:
+    """Return a step of training on the buffer, after any warm-up."""
+    learner = learner_builder(config, stream)(config.to_method(), config.setup())
+    assert isinstance(learner, ReplayLearner)
+    loop = learner.consolidation
+    assert loop is not None
+    fill(loop.context.buffer, stream.tasks[0], 10)
+    loop.context.seen.fill_(True)
+
+    def again() -> Iterator[object]:
+        while True:
+            loop.loop.key = -1
+            yield from loop.run_last_epoch(0)
+
+    events = again()
     return lambda: next(events)
 
 
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+def passes_of(net: nn.Module, step: Work) -> int:
+    """Return how many batches of 32 a step passes through the network in train mode."""
+    samples = []
+
+    def count(module: nn.Module, inputs: tuple[Tensor, ...], _: Tensor) -> None:
+        samples.append(len(inputs[0]) if module.training else 0)
+
+    hook = net.register_forward_hook(count)
+    step()
+    hook.remove()
+    return round(sum(samples) / BATCH)
 
 
-def acceptance() -> float:
-    """Return the probability that at least one of the 8 candidates of a batch is accepted."""
-    return 1 - math.prod(1 - CAPACITY / n for n in range(SEEN + 1, SEEN + 9))
+def measure_replay(
+    config: Config, width: int, stream: Stream, rounds: int, clock: str
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each kind of step of a replay method, and one for an epoch pair."""
+    method, backend = config.to_method(), Backend(precision=config.precision, channels_last=True)
+    assert isinstance(method, Replay)
+    kinds = {phase.label: phase for phase in phases(method.schedule, config.epochs) if phase}
+    learners = {kind: steps_in(phase, config, stream) for kind, phase in kinds.items()}
+    passes = {kind: passes_of(learner.net, step) for kind, (learner, step) in learners.items()}
+    first = next(iter(learners.values()))[0]
+    works: dict[str, Work] = {"bare": bare_step(width, Backend(), 1)}
+    works |= {f"passes {n}": bare_step(width, backend, n) for n in set(passes.values()) if n}
+    works |= {kind: step for kind, (_, step) in learners.items()}
+    if method.consolidation.epochs:
+        works[CONSOLIDATE] = consolidation_steps(config, stream)
+    if first.buffer.capacity:
+        works[FORWARD] = lambda: first.predict(first.buffer.x[:BATCH])
+        works[SCORE] = lambda: first.predict(first.buffer.x)
+    times = in_turns(works, rounds, clock)
+    cost = {name: ratio(times[name], times["bare"]) for name in works}
+    for kind in [name for name in cost if name in (*kinds, CONSOLIDATE)]:
+        row: dict[str, Any] = {"step": kind, "ms": 1e3 * median(times[kind]), "x bare": cost[kind]}
+        if passes.get(kind):
+            same = ratio(times[kind], times[f"passes {passes[kind]}"])
+            row |= {"passes": passes[kind], "x passes": same, "overhead %": 100 * (1 - 1 / same)}
+        yield row
+    if "forget" in cost and "learn" in cost:
+        yield {"step": "epoch pair", "x bare": cost["learn"] + forgetting(cost, config)}
+
+
+def forgetting(cost: dict[str, float], config: Config) -> float:
+    """Return the mean cost of a forgetting step over a run on CIFAR-10."""
+    scoring, capacity = config.scoring, config.buffer_size
+    needs_scores = getattr(config.replacement, "needs_loss", False)
+    total = 0.0
+    for epoch in range(EPOCHS * TASKS):
+        probability = acceptance(epoch * STEPS * CANDIDATES, capacity)
+        scored = scorings_per_step(scoring.limit(capacity), probability) if needs_scores else 0.0
+        total += cost["forget"] + probability * cost[FORWARD] + scored * cost[SCORE]
+    return total / (EPOCHS * TASKS)
+
+
+def acceptance(seen: int, capacity: int) -> float:
+    """Return the probability that at least one of the candidates of a batch is accepted."""
+    return 1 - math.prod(1 - min(1.0, capacity / n) for n in range(seen + 1, seen + CANDIDATES + 1))
 
 
 def scorings_per_step(refresh_every: int, probability: float) -> float:
@@ -98,45 +179,46 @@ def scorings_per_step(refresh_every: int, probability: float) -> float:
     return expected[-1] / STEPS
 
 
-def measure(rounds: int) -> tuple[float, dict[str, float]]:
-    """Return the median seconds of a baseline step, and the median cost of each kind of work."""
-    stream = random_stream()
-    forgetting = learner_in(Phase.FORGET, stream)
-    work = {
-        "baseline step, channels_last": baseline_step(torch.channels_last),
-        "two passes and one SGD step, channels_last": baseline_step(torch.channels_last, passes=2),
-        LEARN: steps_of(learner_in(Phase.LEARN, stream), stream),
-        FORGET: steps_of(forgetting, stream),
-        FORWARD: lambda: forgetting.predict(forgetting.buffer.x[:BATCH]),
-        SCORE: lambda: forgetting.predict(forgetting.buffer.x),
-    }
-    baseline = baseline_step(torch.contiguous_format)
-    seconds: list[float] = []
-    ratios: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(rounds):
-        for name, step in work.items():  # each next to a baseline step, so that other load affects both
-            seconds.append(timed(baseline))
-            ratios[name].append(timed(step) / seconds[-1])
-    return median(seconds), {name: median(values[1:]) for name, values in ratios.items()}  # without warm-up
+def measure_other(
+    config: Config, width: int, stream: Stream, rounds: int, clock: str
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each kind of step of an algorithm with a training loop of its own."""
+    found: dict[str, list[float]] = {}
+    bare, build_one = bare_step(width, Backend(), 1), learner_builder(config, stream)
+    for _ in range(max(1, rounds // 5)):
+        unit = median(in_turns({"bare": bare}, 3)["bare"])
+        task = replace(stream.tasks[0], id=stream.tasks[0].id[:1000], y=stream.tasks[0].y[:1000])
+        for kind, times in config.to_method().time_steps(config.setup(), build_one, task).items():
+            found.setdefault(kind, []).append(median(times) / unit)
+    for kind, ratios in found.items():
+        yield {"step": kind, "x bare": median(ratios)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--methods", nargs="+", default=list(METHODS))
+    parser.add_argument("--widths", nargs="+", type=int, default=[8, 16, 64])
+    parser.add_argument("--buffers", nargs="+", type=int, default=[500, 2000])
+    parser.add_argument("--precisions", nargs="+", default=["float32", "bf16"])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: on a busy machine, threads 1")
+    parser.add_argument("--out", type=Path, help="path without suffix; writes .md and .json")
     args = parser.parse_args()
+    stream, rows = random_stream(), []
     with compute_threads(args.threads):
-        seconds, cost = measure(args.rounds)
-    probability = acceptance()
-    print(f"baseline step {seconds:.3f} s on {args.threads} threads; medians of {args.rounds - 1} pairs")
-    print(f"a candidate is accepted in {100 * probability:.2f} % of the steps\n")
-    for name, value in cost.items():
-        goal = f"   (goal {GOALS[name]})" if name in GOALS else ""
-        print(f"{name:42s} {value:6.3f}{goal}")
-    for every, goal in ((1, ""), (math.ceil(CAPACITY / BATCH), "   (goal 1.15)")):
-        scorings = scorings_per_step(every, probability)
-        value = cost[FORGET] + probability * cost[FORWARD] + scorings * cost[SCORE]
-        print(f"{f'expected forgetting step, refresh_every {every}':42s} {value:6.3f}{goal}")
+        for width, buffer, precision, method in product(
+            args.widths, args.buffers, args.precisions, args.methods
+        ):
+            config = config_of(method, width, buffer, precision)
+            is_replay = isinstance(config.to_method(), Replay)
+            measure: Callable[..., Iterator[dict[str, Any]]] = measure_replay if is_replay else measure_other
+            empty = dict.fromkeys(("ms", "x bare", "passes", "x passes", "overhead %"))
+            for row in measure(config, width, stream, args.rounds, args.clock):
+                case = {"width": width, "buffer": buffer, "precision": precision, "method": method}
+                rows.append(case | {"step": row["step"]} | empty | row)
+                print(rows[-1], flush=True)
+    report("Cost of a step in multiples of a bare float32 NCHW step", args.threads, rows, args.out)
 
 
 if __name__ == "__main__":

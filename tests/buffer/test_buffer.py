@@ -113,3 +113,20 @@ def test_logits_that_are_not_given_are_nan() -> None:
     put(buffer, [0], [4])
     buffer.put(torch.tensor([0]), samples([5]), 0)
     assert buffer.logits[0].isnan().all()
+
+
+def test_changes_are_counted_and_are_not_part_of_the_state() -> None:
+    buffer = Buffer(3, (1,))
+    buffer.put(
+        torch.tensor([0, 1]), Batch(torch.zeros(2, 1).byte(), torch.tensor([0, 1]), torch.tensor([5, 6])), 0
+    )
+    buffer.put(
+        torch.tensor([-1, -1]), Batch(torch.zeros(2, 1).byte(), torch.tensor([0, 1]), torch.tensor([7, 8])), 0
+    )
+    assert buffer.changes == 1
+    buffer.remove(torch.tensor([5]))
+    assert buffer.changes == 2
+    assert "changes" not in buffer.state_dict()
+    restored = Buffer(3, (1,))
+    restored.load_state_dict(buffer.state_dict())
+    assert restored.changes > 0

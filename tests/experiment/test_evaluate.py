@@ -185,3 +185,20 @@ def test_a_class_without_test_samples_has_no_accuracy() -> None:
     found = evaluate.accuracy(Oracle(), (replace(first, id=first.id[only], y=first.y[only]),))
     assert found.per_class == {0: 100}
     assert math.isnan(evaluate.percent(torch.ones(0, dtype=torch.bool)))
+
+
+def test_separation_is_measured_on_evenly_spaced_samples_of_a_large_buffer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[Tensor] = []
+
+    def losses(learner: Any, buffer: Buffer, slots: Tensor) -> Tensor:  # noqa: ANN401
+        found.append(slots)
+        return slots.double()
+
+    monkeypatch.setattr(evaluate, "losses", losses)
+    monkeypatch.setattr(evaluate, "SEPARATED", 4)
+    stream, buffer = tiny_stream(), Buffer(9, (1, 6, 6))
+    buffer.put(torch.arange(9), stream.tasks[0].take(torch.arange(9)), 0)
+    evaluate.separation(None, buffer, stream, 1)  # type: ignore[arg-type]
+    assert found[0].tolist() == [0, 2, 4, 6]

@@ -26,7 +26,7 @@ class Trainer:
             for batch in self.outer.batches(self.samples, self.size, self.rng):
                 if self.is_nested and self.outer.step % 2:
                     yield from self.practise(task)
-                event = self.outer.step_done(task, Phase.LEARN, 0.5, len(batch))
+                event = self.outer.step_done(task, Phase.LEARN, torch.tensor(0.5), len(batch))
                 assert event.epoch == epoch
                 yield ("outer", task, epoch, event.step, event.steps, *batch.tolist())
 
@@ -122,7 +122,7 @@ def test_what_follows_the_last_step_of_an_epoch_is_repeated_after_resuming() -> 
     def learn() -> Iterator[StepDone]:
         for epoch in loop.epochs(0, 2):
             for batch in loop.batches(4, 2, rng):
-                yield loop.step_done(0, Phase.TRAIN, 1.0, len(batch))
+                yield loop.step_done(0, Phase.TRAIN, torch.tensor(1.0), len(batch))
             ends.append(epoch)
 
     steps = learn()
@@ -182,7 +182,9 @@ def test_details_of_an_event_replace_those_of_the_loop() -> None:
     loop = Loop()
     loop.start(0)
     for _ in loop.each(range(1)):
-        event = loop.step_done(4, Phase.CONSOLIDATE, 0.25, 8, epoch=6, planned=1.5, kind="expert")
+        event = loop.step_done(
+            4, Phase.CONSOLIDATE, torch.tensor(0.25), 8, epoch=6, planned=1.5, kind="expert"
+        )
     expected = StepDone(4, 6, 1, 1, Phase.CONSOLIDATE, 0.25, 8, planned=1.5, kind="expert")
     assert event == expected
 

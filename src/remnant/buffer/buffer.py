@@ -38,6 +38,7 @@ class Buffer:
         """Allocate all slots; `logits` is the number of logits to store with each sample."""
         self.capacity = capacity
         self.size = 0
+        self.changes = 0  # number of times that samples were written or removed; not part of the state
         self.x = torch.zeros(capacity, *shape, dtype=dtype, device=device)
         self.y = torch.full((capacity,), -1, device=device)
         self.id = torch.full((capacity,), -1)
@@ -57,6 +58,7 @@ class Buffer:
         if self.logits.shape[1]:
             self.logits[at] = torch.nan if logits is None else logits[i].to(self.logits.dtype)
         self.size = max(self.size, int(at.max()) + 1)
+        self.changes += 1
 
     def remove(self, id: Tensor) -> None:
         """Remove the samples with these ids; the remaining ones move to the front."""
@@ -64,6 +66,7 @@ class Buffer:
         for value in self._columns().values():
             value[: len(keep)] = value[keep]
         self.size = len(keep)
+        self.changes += 1
 
     def reserve(self, samples: int) -> None:
         """Grow the capacity so that this many more samples fit."""
@@ -88,11 +91,11 @@ class Buffer:
 
     def state_dict(self) -> dict[str, Tensor | int]:
         """Return the complete state."""
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if name != "changes"}
 
     def load_state_dict(self, state: dict[str, Tensor | int]) -> None:
         """Restore a saved state."""
-        restore(self, state, varying=self._columns())
+        restore(self, state | {"changes": self.changes + 1}, varying=self._columns())
         lengths = {len(value) for value in self._columns().values()}
         if lengths != {self.capacity} or not 0 <= self.size <= self.capacity:
             raise ValueError(f"expected {self.size} samples in {self.capacity} slots, found other tensors")

@@ -14,8 +14,8 @@ class Draft:
     def __init__(self, choice: Choice) -> None:
         buffer = choice.buffer
         self.size, self.y = buffer.size, buffer.y.cpu().clone()
-        # Slots beyond the size may hold the ids of samples that were removed.
-        self.id = buffer.samples().id.tolist() + [-1] * (buffer.capacity - buffer.size)
+        self.id = buffer.id.clone()
+        self.id[buffer.size :] = -1  # of samples that were removed
         self.is_current = buffer.task == choice.task
         self._loss = torch.zeros(buffer.capacity, dtype=torch.float64)
         self._is_known = torch.zeros(buffer.capacity, dtype=torch.bool)

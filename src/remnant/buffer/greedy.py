@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from remnant.buffer.base import Choice
+from remnant.buffer.eviction import Draft
 
 
 @dataclass(frozen=True)
@@ -20,24 +21,27 @@ class GreedyBalanced:
 
     def __call__(self, choice: Choice) -> Tensor:
         """Return a slot for each candidate, -1 for those that are discarded."""
-        candidates, stored, capacity = choice.offer(), choice.buffer.samples(), choice.buffer.capacity
-        y, id, slots = stored.y.tolist(), stored.id.tolist(), []
+        candidates, draft, capacity = choice.offer(), Draft(choice), choice.buffer.capacity
+        classes = max([0, *candidates.y.tolist()]) + 1
+        count, slots = torch.bincount(draft.y[: draft.size], minlength=classes), []
         for i, label in enumerate(candidates.y.tolist()):
-            is_at_quota = y.count(label) * len({*y, label}) >= capacity
-            if is_at_quota or int(candidates.id[i]) in id:
+            seen = int((count > 0).sum()) + int(count[label] == 0)
+            if int(count[label]) * seen >= capacity or candidates.id[i] in draft.id:
                 slots.append(-1)
                 continue
-            _, tie, victim = choice.uniforms[i].tolist()
-            slot = len(y) if len(y) < capacity else _in_largest(y, tie, victim)
-            y[slot:], id[slot:] = [label, *y[slot + 1 :]], [int(candidates.id[i]), *id[slot + 1 :]]
+            slot = draft.size
+            if slot == capacity:
+                slot = _in_largest(draft.y, count, choice.uniforms[i])
+                count[draft.y[slot]] -= 1
+            count[label] += 1
+            draft.put(slot, int(candidates.id[i]), candidates.y[i], candidates.loss[i])
             slots.append(slot)
         return torch.tensor(slots)
 
 
-def _in_largest(y: list[int], tie: float, victim: float) -> int:
+def _in_largest(y: Tensor, count: Tensor, uniforms: Tensor) -> int:
     """Return a random slot of the largest class; the uniforms choose among equal classes and among slots."""
-    count = {label: y.count(label) for label in sorted(set(y))}
-    largest = [label for label in count if count[label] == max(count.values())]
-    chosen = largest[int(tie * len(largest))]
-    slots = [slot for slot, label in enumerate(y) if label == chosen]
-    return slots[int(victim * len(slots))]
+    _, tie, victim = uniforms.tolist()
+    largest = torch.nonzero(count == count.max()).flatten()
+    slots = torch.nonzero(y == largest[int(tie * len(largest))]).flatten()
+    return int(slots[int(victim * len(slots))])

@@ -13,10 +13,10 @@ def doctor() -> None:
     from remnant.engine.diagnosis import facts, is_as_known, self_test
 
     for name, value in {"remnant": __version__, **facts()}.items():
-        typer.echo(f"{name:16s} {value}")
+        typer.echo(f"{name:19s}{value}")
     typer.echo(
-        "reproducibility  runs are bitwise identical on machines with the same processor instructions, torch "
-        "version,\n                 device, precision and number of threads"
+        f"{'reproducibility':19s}runs are bitwise identical on machines with the same instruction set,\n"
+        f"{'':19s}torch version, device, precision, memory layout and number of threads"
     )
     device = find_device("auto")
     is_sound = True
@@ -24,6 +24,6 @@ def doctor() -> None:
         loss = self_test(Backend(device, precision))
         verdict = "ok" if is_as_known(loss, precision) else "wrong: torch does not compute correctly here"
         is_sound &= is_as_known(loss, precision)
-        typer.echo(f"self test        {precision} on {device}: loss {loss:.4f}, {verdict}")
+        typer.echo(f"self test          {precision} on {device}: loss {loss:.4f}, {verdict}")
     if not is_sound:
         raise typer.Exit(1)

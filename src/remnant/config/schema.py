@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import tomli_w
 from pydantic import BaseModel, ConfigDict, Field
@@ -52,8 +52,8 @@ class Config(BaseModel):
         description="fraction of the noisy training samples to evaluate on instead of the test split",
     )  # fmt: skip
     net: Any = Field(NETS["small"], description="network")
-    channels_last: bool = Field(
-        False, strict=True, description="use the channels-last layout; faster for wide networks"
+    channels_last: Literal["auto", True, False] = Field(
+        "auto", description="memory layout of images: true, false, or auto by the width of the network"
     )
     method: str = Field("aer-abs", description="method")
     objective: Any = Field(None, description="loss of a step")

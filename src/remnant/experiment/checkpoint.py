@@ -22,7 +22,7 @@ from safetensors.torch import load as load_tensors, save as save_tensors
 from torch import Tensor
 
 from remnant.errors import RemnantError
-from remnant.settings import read_file
+from remnant.settings import check_regular, read_file
 
 GENERATIONS = 2  # checkpoints that are kept
 NAME = re.compile(r"(?P<serial>[0-9]{8,12})-(?P<digest>[0-9a-f]{16})\.safetensors")
@@ -114,14 +114,26 @@ def _without_tensors(value: Any, path: str, tensors: dict[str, Tensor]) -> Any: 
 def unpack(content: bytes) -> dict[str, Any]:
     """Restore the state that was serialized by `pack`."""
     length = int.from_bytes(content[:8], "little")
-    header = json.loads(content[8 : 8 + length])
-    state: dict[str, Any] = json.loads(header["__metadata__"]["state"])
+    state = _plain(content[8 : 8 + length])
     for path, tensor in load_tensors(content).items():
         *parents, name = path.removeprefix("/").split("/")
         place = state
         for parent in parents:
             place = place[parent]
         place[name] = tensor
+    return state
+
+
+def plain_values(path: Path) -> dict[str, Any]:
+    """Return the state in a checkpoint without its tensors, which are not read; the digest is not checked."""
+    check_regular(path)
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        return _plain(file.read(min(length, path.stat().st_size)))
+
+
+def _plain(header: bytes) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads(json.loads(header)["__metadata__"]["state"])
     return state
 
 

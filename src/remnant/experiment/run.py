@@ -1,5 +1,6 @@
 """Running an experiment, from Python or from the command line."""
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -13,7 +14,7 @@ from remnant.data import data_dir as find_data_dir
 from remnant.engine.threads import compute_threads
 from remnant.errors import RemnantError, memory_errors
 from remnant.experiment import checkpoint
-from remnant.experiment.build import build_learner, build_stream, skipped_files
+from remnant.experiment.build import AUTOMATIC, build_backend, build_learner, build_stream, skipped_files
 from remnant.experiment.lock import locked
 from remnant.experiment.loggers import Logger
 from remnant.experiment.loggers.console import progress_logger
@@ -116,7 +117,9 @@ def execute(config: Config, options: Options, loggers: Sequence[Logger], earlier
                 f"{', '.join(objects)}: Python objects, which a config file cannot contain. This run can be "
                 "resumed from Python, but not from the command line."
             )
-        learner = build_learner(config, stream)  # before the folder is created, in case it fails
+        backend = build_backend(config, {} if options.force else started_with(folder))
+        stream = stream.on(backend.device)
+        learner = build_learner(config, stream, backend)  # before the folder is created, in case it fails
         with locked(folder):
             if options.force:
                 clear(folder, list(learner.buffers()))
@@ -125,8 +128,17 @@ def execute(config: Config, options: Options, loggers: Sequence[Logger], earlier
             if problems or not is_finished(folder):
                 set_aside_damaged(folder, problems, note)
                 all_loggers = [*loggers, MetricsFile(folder / "metrics.jsonl")]
-                Run(config, options, all_loggers, stream, learner, folder).execute()
+                Run(config, options, all_loggers, stream, learner, folder, backend).execute()
     return folder
+
+
+def started_with(folder: Path) -> dict[str, Any]:
+    """Return what settings that may be `auto` were when an interrupted run was started, if it was saved."""
+    for path in checkpoint.generations(folder / "checkpoint"):
+        with contextlib.suppress(*checkpoint.READ_ERRORS):
+            then = checkpoint.plain_values(path)["environment"]
+            return {name: then[name] for name in AUTOMATIC if isinstance(then[name], str | bool)}
+    return {}
 
 
 def _check_text(config: Config) -> None:

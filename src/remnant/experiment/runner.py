@@ -4,19 +4,19 @@ It handles files, signals and true labels, which learners do not access, and wor
 that was interrupted is resumed by the same command, with bitwise identical results.
 """
 
-import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from remnant.buffer import Buffer
 from remnant.config import Config
+from remnant.engine.backend import Backend
+from remnant.engine.losses import Losses
 from remnant.errors import Diverged, Interrupted, RemnantError, memory_errors
 from remnant.experiment import checkpoint, evaluate
-from remnant.experiment.build import build_backend
 from remnant.experiment.checkpoint import History
 from remnant.experiment.lock import StopSignal
 from remnant.experiment.loggers import Logger, RunStart
@@ -43,15 +43,17 @@ class Run:
 
     def __init__(
         self, config: Config, options: Options, loggers: Sequence[Logger], stream: Stream, learner: Learner,
-        folder: Path,
+        folder: Path, backend: Backend,
     ) -> None:  # fmt: skip
         self.config, self.options, self.loggers = config, options, loggers
         self.stream, self.learner, self.folder = stream, learner, folder
         self.plan = config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
-        self.history, self.environment = History(), environment(build_backend(config))
+        self.history, self.environment, self.losses = History(), environment(backend), Losses()
         self.since = time.monotonic()  # when history.seconds was last updated
         self.saved_at, self.save_cost = time.monotonic(), 0.0
         self.where, self.lr_setting = "at the start", "lr"
+        self.purity: float | None = None  # of the first buffer, when it was last measured
+        self.measured: tuple[int, int] | None = None  # changes and size of the buffer at that time
 
     def execute(self) -> None:
         """Resume the run if it has a checkpoint, learn all tasks, and write the results."""
@@ -83,7 +85,8 @@ class Run:
                 for number in range(history.tasks, len(self.stream.tasks)):
                     self._learn(number, stop)
                     self._evaluate(number)
-                    self._save()
+                    if number + 1 == len(self.stream.tasks) or self._save_is_due():
+                        self._save()
         except Diverged as error:
             raise RemnantError(self._advice(str(error))) from error
         finally:
@@ -124,11 +127,18 @@ class Run:
         self._check_budget()
         history.steps += 1
         history.samples += event.samples
-        if event.loss is not None:
-            if not math.isfinite(event.loss):
-                raise Diverged(f"the loss became {event.loss}")
-            total, samples = history.losses.get(kind, (0.0, 0))
-            history.losses[kind] = total + event.loss * event.samples, samples + event.samples
+        loss = event.loss if event.unread is None else event.unread
+        if loss is not None:
+            self.losses.add(kind, loss, event.samples)
+        if self.losses.are_due:
+            self._read_losses()
+
+    def _read_losses(self) -> None:
+        """Add up the losses of the last steps; raise Diverged if one is not finite."""
+        sums = self.history.losses
+        for kind, loss, samples in self.losses.read():
+            total, count = sums.get(kind, (0.0, 0))
+            sums[kind] = total + loss * samples, count + samples
 
     def _check_budget(self) -> None:
         """Raise if the buffers hold more samples than the budget, which would make comparisons unfair."""
@@ -143,9 +153,12 @@ class Run:
 
     def _log_step(self, event: StepDone) -> None:
         buffer = self._buffer()
-        purity = None if buffer is None else evaluate.purity(buffer, self.stream)
+        if buffer is not None and self.measured != (state := (buffer.changes, len(buffer))):
+            self.measured, self.purity = state, evaluate.purity(buffer, self.stream)
+        if event.unread is not None:
+            event = replace(event, loss=self.losses.last.get(event.work))
         for logger in self.loggers:
-            logger.step(event, purity)
+            logger.step(event, self.purity)
 
     def _buffer(self) -> Buffer | None:
         """Return the first buffer, the one that is replayed."""
@@ -159,6 +172,7 @@ class Run:
 
     def _measure(self, event: EpochDone) -> None:
         """Record the metrics at the end of an epoch, before anything is rolled back."""
+        self._read_losses()
         history, buffer = self.history, self._buffer()
         total, samples = history.losses.pop(event.work, (0.0, 0))
         record: dict[str, Any] = {"task": event.task, "epoch": event.epoch}
@@ -226,6 +240,7 @@ class Run:
         return time.monotonic() - self.saved_at >= pause
 
     def _save(self) -> Path:
+        self._read_losses()
         start = time.monotonic()
         self.history.seconds += start - self.since
         self.since = start

@@ -86,12 +86,18 @@ class Loop:
                 raise RuntimeError("expected each step of a loop to end with step_done(); add it to the body")
 
     def step_done(
-        self, task: int, phase: Phase, loss: float | None, samples: int, **details: Any  # noqa: ANN401
+        self, task: int, phase: Phase, loss: Tensor | None, samples: int, **details: Any  # noqa: ANN401
     ) -> StepDone:  # fmt: skip
-        """Finish a step and return its event; `details` replace fields of `StepDone`."""
+        """Finish a step and return its event; `details` replace fields of `StepDone`.
+
+        A loss on the CPU is read. On another device that would wait for the whole step, so it is left unread.
+        """
         self.step += 1
-        position = {"epoch": self.epoch, "step": self.step, "steps": self.steps} | details
-        return StepDone(task=task, phase=phase, loss=loss, samples=samples, **position)
+        details = {"epoch": self.epoch, "step": self.step, "steps": self.steps} | details
+        if loss is not None and loss.device.type != "cpu":
+            loss, details["unread"] = None, loss.detach()
+        value = None if loss is None else loss.item()
+        return StepDone(task=task, phase=phase, loss=value, samples=samples, **details)
 
     def _end_epoch(self) -> None:
         self.step, self.order = 0, self.order[:0]

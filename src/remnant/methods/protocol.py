@@ -68,10 +68,11 @@ class StepDone:
     step: int  # counted from 1
     steps: int  # in this epoch
     phase: Phase
-    loss: float | None  # None if nothing was trained
+    loss: float | None  # None if nothing was trained, or if it is not read yet
     samples: int  # of the stream or of a buffer
     planned: float = 1.0  # planned steps that it counts for; not 1 if an epoch has more or fewer
     kind: str = ""  # key of the work plan; by default the name of the phase
+    unread: Tensor | None = field(default=None, compare=False)  # the loss, on a device that computes it later
 
     @property
     def work(self) -> str:

@@ -160,7 +160,7 @@ class ReplayLearner:
                 if Phase.WRITE in phase:  # not exclusive: er replays and writes in the same step
                     inserted = batch[decision.positions]  # 9
                     selection.replace(decision, inserted, task.number, _kept_logits(outcome, phase))  # 10
-                loss = None if outcome is None else outcome.loss.item()
+                loss = None if outcome is None else outcome.loss
                 yield self.loop.step_done(task.number, phase, loss, len(batch))
             yield EpochDone(task.number, epoch, phase)
             if Phase.ROLLBACK in phase:  # 11
@@ -188,7 +188,8 @@ class ReplayLearner:
         """Take a gradient step; replay needs two samples in the buffer, because of BatchNorm."""
         draw = self._draw if replays and len(self.buffer) > 1 else None
         x = self.transform.augmented(batch.x, self.rng.augment)
-        self.net.train()
+        if not self.net.training:  # a visit to all layers of a deep network takes a while
+            self.net.train()
         outcome = self.method.objective(self.net, x, batch.y, draw, self.seen, self.rng.augment)
         self.optimizer.zero_grad()
         outcome.loss.backward()

@@ -38,6 +38,7 @@ def first_steps(events: Iterator[Event], steps: int = STEPS) -> tuple[list[float
     """Return the seconds of the first steps of an epoch, and how many steps it has."""
     times, planned, last = list[float](), 0, time.perf_counter()
     for event in events:
+        _wait(event)
         now = time.perf_counter()
         if not isinstance(event, StepDone) or len(times) == steps:
             break
@@ -46,11 +47,18 @@ def first_steps(events: Iterator[Event], steps: int = STEPS) -> tuple[list[float
     return times, planned
 
 
+def _wait(event: Event) -> None:
+    """Wait until a step is computed, by reading its loss."""
+    if isinstance(event, StepDone) and event.unread is not None:
+        event.unread.item()
+
+
 def seconds_by_work(events: Iterator[Event]) -> dict[str, list[float]]:
     """Return the seconds of each step by kind of work, without the first step of each."""
     times: dict[str, list[float]] = {}
     last = time.perf_counter()
     for event in events:
+        _wait(event)
         now = time.perf_counter()
         if isinstance(event, StepDone):
             times.setdefault(event.work, []).append(now - last)

@@ -177,11 +177,11 @@ class CnllLearner:
                 yield loop.step_done(task, Phase.CONSOLIDATE, loss, count, kind=stage.name)
         loop.start("")  # the next stage of the same name starts from the beginning
 
-    def _step(self, loss: Tensor) -> float:
+    def _step(self, loss: Tensor) -> Tensor:
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()  # a head without gradients does not change
-        return loss.item()
+        return loss
 
     def _onehot(self, y: Tensor) -> Tensor:
         return F.one_hot(y, len(self.seen)).float()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from remnant.engine.learning_rate import warm_restarts
 from remnant.engine.optimizer import load_momentum, momentum_of, new_sgd, set_learning_rate, weights_of
@@ -73,7 +73,7 @@ class ConsolidationLoop:
                 net.load_state_dict(self.new_net(f"{name} after task {task}").state_dict())
         self.optimizer = self._new_optimizer()
 
-    def _step(self, step: StepBatch, epoch: int) -> float:
+    def _step(self, step: StepBatch, epoch: int) -> Tensor:
         nets = [self.context.nets[k] for k in step.nets]
         for net in nets:
             net.train()
@@ -84,7 +84,7 @@ class ConsolidationLoop:
             for net in nets:
                 nn.utils.clip_grad_norm_(net.parameters(), self.consolidation.clip)
         self.optimizer.step()  # a network without gradients does not change
-        return loss.item()
+        return loss
 
     def _new_optimizer(self) -> torch.optim.SGD:
         # One optimizer for all networks, so that one learning rate applies to all of them.

@@ -165,7 +165,7 @@ class SprLearner:
                 )
             yield EpochDone(task, epoch, Phase.CONSOLIDATE, kind=CLASSIFIER)
 
-    def _classify(self, x: Tensor, y: Tensor, lr: float) -> float:
+    def _classify(self, x: Tensor, y: Tensor, lr: float) -> Tensor:
         net = self.classifier.net.train()
         return self.classifier.step(F.cross_entropy(net(self.transform.plain(x)), y), lr, self.settings.clip)
 
