@@ -23,10 +23,10 @@ def machine(threads: int) -> str:
         found = None
     bf16 = "with" if torch.cpu._is_avx512_bf16_supported() else "without"
     instructions = f"{torch.backends.cpu.get_cpu_capability()} {bf16} bf16"
-    return (
-        f"{found[1] if found else 'unknown processor'}, {instructions}, {threads} of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, torch "
-        f"{torch.__version__}, {datetime.datetime.now(tz=datetime.UTC).date()}"
-    )
+    cores = f"{threads} of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
+    date = datetime.datetime.now(tz=datetime.UTC).date()
+    name = found[1] if found else "unknown processor"
+    return f"{name}, {instructions}, {cores}, torch {torch.__version__}, {date}"
 
 
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}  # cpu: for a busy machine and one thread
