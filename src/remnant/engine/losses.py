@@ -25,9 +25,10 @@ class Losses:
         self.last: dict[str, float] = {}  # loss that was read, by kind of work
         self._waiting: list[tuple[str, float | Tensor, int]] = []
 
-    def add(self, kind: str, loss: float | Tensor, samples: int) -> None:
-        """Add the loss of a step, a tensor if it is not read yet."""
-        self._waiting.append((kind, loss, samples))
+    def add(self, kind: str, loss: float | Tensor | None, samples: int) -> None:
+        """Add the loss of a step: a tensor if it is not read yet, None if nothing was trained."""
+        if loss is not None:
+            self._waiting.append((kind, loss, samples))
 
     @property
     def are_due(self) -> bool:

@@ -52,8 +52,7 @@ class Run:
         self.since = time.monotonic()  # when history.seconds was last updated
         self.saved_at, self.save_cost = time.monotonic(), 0.0
         self.where, self.lr_setting = "at the start", "lr"
-        self.purity: float | None = None  # of the first buffer, when it was last measured
-        self.measured: tuple[int, int] | None = None  # changes and size of the buffer at that time
+        self.purity: tuple[int, int, float | None] = -1, -1, None  # with the changes and size of the buffer
 
     def execute(self) -> None:
         """Resume the run if it has a checkpoint, learn all tasks, and write the results."""
@@ -127,9 +126,7 @@ class Run:
         self._check_budget()
         history.steps += 1
         history.samples += event.samples
-        loss = event.loss if event.unread is None else event.unread
-        if loss is not None:
-            self.losses.add(kind, loss, event.samples)
+        self.losses.add(kind, event.loss if event.unread is None else event.unread, event.samples)
         if self.losses.are_due:
             self._read_losses()
 
@@ -153,12 +150,12 @@ class Run:
 
     def _log_step(self, event: StepDone) -> None:
         buffer = self._buffer()
-        if buffer is not None and self.measured != (state := (buffer.changes, len(buffer))):
-            self.measured, self.purity = state, evaluate.purity(buffer, self.stream)
+        if buffer is not None and self.purity[:2] != (buffer.changes, len(buffer)):
+            self.purity = buffer.changes, len(buffer), evaluate.purity(buffer, self.stream)
         if event.unread is not None:
             event = replace(event, loss=self.losses.last.get(event.work))
         for logger in self.loggers:
-            logger.step(event, self.purity)
+            logger.step(event, self.purity[2])
 
     def _buffer(self) -> Buffer | None:
         """Return the first buffer, the one that is replayed."""
