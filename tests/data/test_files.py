@@ -81,13 +81,13 @@ def test_a_changed_file_is_an_error_with_both_hashes_and_its_size(toy: DataFiles
 
 def test_a_folder_in_place_of_a_file_is_an_error(toy: DataFiles, tmp_path: Path) -> None:
     (tmp_path / "toy-py" / "a").mkdir(parents=True)
-    with pytest.raises(RemnantError, match="a: expected a readable file, found: Is a directory"):
+    with pytest.raises(RemnantError, match="a: expected a readable file, found: it is not a regular file"):
         read(prepare(toy, tmp_path), "a")
 
 
 def test_a_pipe_in_place_of_a_file_is_an_error_and_does_not_block(toy: DataFiles, tmp_path: Path) -> None:
     os.mkfifo(put(tmp_path / "toy-py", b=B) / "a")
-    with pytest.raises(RemnantError, match="a: expected a file, found a pipe"):
+    with pytest.raises(RemnantError, match="a: expected a readable file, found: it is not a regular file"):
         read(prepare(toy, tmp_path), "a")
 
 

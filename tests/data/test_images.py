@@ -236,3 +236,13 @@ def test_a_damaged_table_of_skipped_files_is_an_error(photos: ImageList, content
         (folder / images.SKIPPED).write_bytes(content)
     with pytest.raises(RemnantError, match=r"skipped\.json: expected a JSON object .*Remove the folder"):
         decode_images(photos.home, photos, SIDE)
+
+
+@pytest.mark.parametrize(
+    ("target", "found"), [("fifo", "it is not a regular file"), ("/proc/self/status", "an empty file")]
+)
+def test_a_file_that_could_be_endless_is_not_an_image(tmp_path: Path, target: str, found: str) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "image.jpg").symlink_to(target)
+    with pytest.raises(ValueError, match=f"expected an intact image, found: {found}"):
+        read_image(tmp_path / "image.jpg", SIDE)

@@ -4,7 +4,6 @@ Missing and damaged files are skipped. S is the side length of a decoded image i
 """
 
 import errno
-import io
 import json
 import os
 import struct
@@ -24,7 +23,7 @@ from torch import Tensor
 from remnant.data.cache import cached, damaged, read_array, write_array
 from remnant.data.dataset import Indices, MemoryMapped
 from remnant.errors import RemnantError
-from remnant.settings import read_file
+from remnant.settings import check_regular, read_file
 
 Pixels = NDArray[np.uint8]
 
@@ -129,7 +128,10 @@ def read_image(path: Path, side: int) -> Pixels:
         warnings.simplefilter("ignore")  # warnings about metadata, which is not used
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
-            with Image.open(io.BytesIO(read_file(path)), formats=FORMATS) as image:
+            check_regular(path)
+            if not path.stat().st_size:  # also an endless file in /proc
+                raise OSError(errno.EINVAL, "an empty file")
+            with Image.open(path, formats=FORMATS) as image:
                 resized = image.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
         except FileNotFoundError as error:
             raise ValueError("expected a file, found nothing") from error
