@@ -11,6 +11,7 @@ import typer
 
 from remnant.cli import check, data, doctor, listing, run
 from remnant.cli.messages import fit
+from remnant.engine.parallel.ranks import reports_errors
 from remnant.errors import RemnantError, memory_errors, printable
 
 ADDRESS_SPACE = 7 * 10**8  # bytes that torch and its libraries occupy, at least, when they are loaded
@@ -61,7 +62,8 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # here, since an error at the exit of Python would be a traceback
     except RemnantError as error:
-        typer.echo(fit(f"remnant: {printable(str(error))}", sys.stderr), err=True)
+        if reports_errors():
+            typer.echo(fit(f"remnant: {printable(str(error))}", sys.stderr), err=True)
         sys.exit(2)
     except BrokenPipeError:  # the program that reads the output has ended, such as head
         _discard_output()

@@ -11,6 +11,7 @@ import typer
 from remnant.cli.data import DataDir
 from remnant.cli.messages import check_one_seed, first_line, fit, unknown_option
 from remnant.cli.plan import print_plan
+from remnant.engine.parallel.ranks import check_single, is_first_rank, reports_errors
 from remnant.errors import Interrupted, RemnantError
 from remnant.settings import literal
 
@@ -101,7 +102,9 @@ def run(
     recipe, settings = parse(words or [], [*texts, *(changes or [])])
     out = parent_of_run(recipe) if out is None else out
     line = first_line(recipe, settings, out)
+    quiet = quiet or not is_first_rank()
     if dry_run:
+        check_single("--dry-run")
         print(fit(f"# run       {line}", sys.stdout, f"# {'':10s}"), flush=True)
         print_plan(recipe, settings, out, data_dir, strict)
         return
@@ -116,13 +119,15 @@ def run(
     try:
         folder = run_recipe(recipe, settings, Options(out, data_dir, force, save_every, strict), loggers)
     except Interrupted as stop:
-        typer.echo(fit(f"\nremnant: {stop}", sys.stderr), err=True)
+        if reports_errors():
+            typer.echo(fit(f"\nremnant: {stop}", sys.stderr), err=True)
         raise typer.Exit(130) from stop
     if not quiet:
         from remnant.report.summary import Command, show
 
         show(folder, Command(recipe, settings, out, data_dir))
-    typer.echo(os.fsencode(folder))  # exactly, even if the terminal cannot show it
+    if is_first_rank():
+        typer.echo(os.fsencode(folder))  # exactly, even if the terminal cannot show it
 
 
 def parent_of_run(recipe: str | None) -> Path:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from remnant.engine.parallel.ranks import SINGLE, Ranks
 from remnant.errors import RemnantError
 
 DEVICES = ("auto", "cpu", "cuda", "cuda:N", "mps")
@@ -27,6 +28,7 @@ class Backend:
     precision: str = "float32"  # of forward and backward passes: float32 or bf16
     channels_last: bool = False
     compiled: bool = False
+    ranks: Ranks = SINGLE  # processes between which forward and backward passes are split
 
     def prepare(self, net: nn.Module) -> nn.Module:
         """Return the network on the device, with its layout; its outputs are float32 in any precision."""
@@ -36,7 +38,7 @@ class Backend:
             net.__class__ = in_bf16(type(net), self.device.type)  # type: ignore[arg-type]
         if self.compiled:
             net.compile()
-        return net
+        return self.ranks.prepare(net)
 
 
 @cache

@@ -15,6 +15,7 @@ from remnant.config.registries import REGISTRIES
 from remnant.data import Dataset, load, subset
 from remnant.data.dataset import Labels, Spec
 from remnant.engine.backend import Backend, find_device, find_precision, prefers_channels_last
+from remnant.engine.parallel.ranks import find_ranks
 from remnant.errors import RemnantError, memory_errors
 from remnant.methods.protocol import Algorithm, Build, Learner, NewNet, Setup
 from remnant.nets import build as build_net
@@ -82,7 +83,7 @@ def skipped_files(stream: Stream, strict: bool, most: int = 20) -> list[str]:
 
 
 def build_backend(config: Config, started_with: Mapping[str, Any] | None = None) -> Backend:
-    """Find the device, and choose what is `auto`: as the run was started, if it is resumed."""
+    """Find the device and the ranks, and choose what is `auto`: as the run was started, if it is resumed."""
     chosen = {name: getattr(config, name) for name in AUTOMATIC}
     chosen |= {name: value for name, value in (started_with or {}).items() if chosen.get(name) == "auto"}
     try:
@@ -95,10 +96,16 @@ def build_backend(config: Config, started_with: Mapping[str, Any] | None = None)
             "such device. Resume the run on a machine that has one, or restart it from the beginning with "
             "--force (force=True)."
         ) from error
+    ranks = find_ranks(device)
+    if config.compile and ranks.count > 1:
+        raise RemnantError(
+            f"compile: expected false with {ranks.count} ranks, got true. Set compile=false, or run in a "
+            "single process."
+        )
     layout = chosen["channels_last"]
     if layout == "auto":
         layout = prefers_channels_last(_tested_net(config, config.spec), device)
-    return Backend(device, find_precision(chosen["precision"], device), layout, config.compile)
+    return Backend(device, find_precision(chosen["precision"], device), layout, config.compile, ranks)
 
 
 def net_builder(config: Config, stream: Stream, backend: Backend) -> NewNet:

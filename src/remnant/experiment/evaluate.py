@@ -93,6 +93,31 @@ def buffer_report(buffer: Buffer, stream: Stream, task: int) -> dict[str, Any]:
     }
 
 
+def buffer_purities(learner: Learner, stream: Stream) -> dict[str, Any]:
+    """Return size and purity of each buffer."""
+    buffers = learner.buffers().items()
+    return {name: {"size": len(buffer), "purity": purity(buffer, stream)} for name, buffer in buffers}
+
+
+def task_report(learner: Learner, stream: Stream, task: int) -> dict[str, Any]:
+    """Return the record of a finished task: accuracies so far, and on the next task, and the buffers."""
+    tests = (
+        stream.tests if len(stream.tasks) == 1 else stream.tests[: task + 1]
+    )  # joint training has one task
+    measured, following = accuracy(learner, tests), accuracy(learner, stream.tests[len(tests) :][:1])
+    buffer, names = next(iter(learner.buffers().values()), None), stream.spec.classes
+    return {
+        "event": "task",
+        "task": task,
+        "accuracy": measured.class_incremental,
+        "accuracy_task_incremental": measured.task_incremental,
+        "accuracy_per_class": {names[c]: v for c, v in measured.per_class.items()},
+        "accuracy_next": next(iter(following.class_incremental), None),
+        "buffer": None if buffer is None else buffer_report(buffer, stream, task),
+        "buffers": buffer_purities(learner, stream),
+    }
+
+
 def division_report(division: Division, buffer: Buffer, stream: Stream) -> list[dict[str, Any]]:
     """Return for each network how well its division agrees with the true labels, or why it has none.
 
@@ -143,6 +168,12 @@ def separation(learner: Learner, buffer: Buffer, stream: Stream, task: int) -> d
     past = past[torch.arange(count) * len(past) // count]
     clean, loss = is_known[past], losses(learner, buffer, past)
     return {"separation": metrics.auroc(loss[clean], loss[~clean]), **metrics.mean_losses(loss, clean)}
+
+
+def fit_report(learner: Learner, buffer: Buffer | None, stream: Stream, task: int) -> dict[str, Any]:
+    """Return how well the network fits clean and noisy samples, of the buffer and of the stream."""
+    found = NOT_SEPARATED if buffer is None else separation(learner, buffer, stream, task)
+    return {**found, "stream": memorisation(learner, stream.tasks[task], stream)}
 
 
 def memorisation(learner: Learner, task: Task, stream: Stream) -> dict[str, float | None] | None:

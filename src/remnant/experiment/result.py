@@ -269,11 +269,12 @@ def changed_config(folder: Path) -> str:
     return states.get("config.toml", "")
 
 
-def environment(backend: Backend) -> dict[str, str | bool | None]:
+def environment(backend: Backend) -> dict[str, str | int | None]:
     """Return what bitwise identical results depend on, besides the config."""
     return {
         "device": backend.device.type,
         "precision": backend.precision,
+        "ranks": backend.ranks.count,
         "channels_last": backend.channels_last,
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "torch": torch.__version__,

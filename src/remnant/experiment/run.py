@@ -11,6 +11,8 @@ from typing import Any
 from remnant.config import Config
 from remnant.config.recipe import find, remarks, to_config
 from remnant.data import data_dir as find_data_dir
+from remnant.engine.backend import find_device
+from remnant.engine.parallel.ranks import check_equal, find_ranks, first_in_turn, is_first_rank, on_first
 from remnant.engine.threads import compute_threads
 from remnant.errors import RemnantError, memory_errors
 from remnant.experiment import checkpoint
@@ -59,6 +61,7 @@ def run_recipe(
 ) -> Path:
     """Run or resume a recipe with settings on top, and return its run folder."""
     _check_loggers(loggers)
+    loggers = loggers if is_first_rank() else []
     with memory_errors():
         config = to_config(recipe, settings)
         for line in remarks(config, recipe, settings):
@@ -105,12 +108,15 @@ def execute(config: Config, options: Options, loggers: Sequence[Logger], earlier
 
     _check_text(config)
     with compute_threads(config.threads):
-        stream = build_stream(config, find_data_dir(options.data_dir))
+        ranks = find_ranks(find_device(config.device))
+        with first_in_turn(ranks):  # arrays on disk are computed once
+            stream = build_stream(config, find_data_dir(options.data_dir))
         folder = options.out / config.run_id(stream.fingerprint)
+        check_equal(ranks, f"the run {folder.name}", folder.name.encode)
         for line in [*skipped_files(stream, options.strict), *not_resumed(earlier, folder)]:
             note(line)
-        if is_finished(folder) and not options.force and not damage(folder):
-            note(f"this run is already finished{by_other_code(folder)}; --force (force=True) repeats it")
+        if not options.force and (finished := on_first(ranks, lambda: remark_if_finished(folder).encode())):
+            note(finished.decode())
             return folder
         if objects := config.objects():
             note(
@@ -120,16 +126,32 @@ def execute(config: Config, options: Options, loggers: Sequence[Logger], earlier
         backend = build_backend(config, {} if options.force else started_with(folder))
         stream = stream.on(backend.device)
         learner = build_learner(config, stream, backend)  # before the folder is created, in case it fails
-        with locked(folder):
-            if options.force:
-                clear(folder, list(learner.buffers()))
-            # Another process may have finished or repaired it in the meantime.
-            problems = damage(folder) if is_finished(folder) else {}
-            if problems or not is_finished(folder):
-                set_aside_damaged(folder, problems, note)
-                all_loggers = [*loggers, MetricsFile(folder / "metrics.jsonl")]
+        with locked(folder) if ranks.number == 0 else contextlib.nullcontext():
+            removed = list(learner.buffers()) if options.force else None
+            if on_first(ranks, lambda: b"unfinished" if open_folder(folder, removed, note) else b""):
+                all_loggers = [*loggers, MetricsFile(folder / "metrics.jsonl")] if ranks.number == 0 else []
                 Run(config, options, all_loggers, stream, learner, folder, backend).execute()
     return folder
+
+
+def remark_if_finished(folder: Path) -> str:
+    """Return a line if a run is finished, and none of its files is damaged; otherwise an empty text."""
+    if not is_finished(folder) or damage(folder):
+        return ""
+    return f"this run is already finished{by_other_code(folder)}; --force (force=True) repeats it"
+
+
+def open_folder(folder: Path, removed: Sequence[str] | None, note: Callable[[str], None]) -> bool:
+    """Set damaged files aside, and return whether the run is unfinished; the folder must be locked.
+
+    If `removed` is not None, the run restarts: its files, including these buffers, are removed first.
+    """
+    if removed is not None:
+        clear(folder, removed)
+    # Another process may have finished or repaired it in the meantime.
+    problems = damage(folder) if is_finished(folder) else {}
+    set_aside_damaged(folder, problems, note)
+    return bool(problems) or not is_finished(folder)
 
 
 def started_with(folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ that was interrupted is resumed by the same command, with bitwise identical resu
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from remnant.buffer import Buffer
 from remnant.config import Config
 from remnant.engine.backend import Backend
 from remnant.engine.losses import Losses
+from remnant.engine.parallel.ranks import check_equal, first_in_turn, on_first
 from remnant.errors import Diverged, Interrupted, RemnantError, memory_errors
 from remnant.experiment import checkpoint, evaluate
 from remnant.experiment.checkpoint import History
@@ -46,7 +47,7 @@ class Run:
         folder: Path, backend: Backend,
     ) -> None:  # fmt: skip
         self.config, self.options, self.loggers = config, options, loggers
-        self.stream, self.learner, self.folder = stream, learner, folder
+        self.stream, self.learner, self.folder, self.ranks = stream, learner, folder, backend.ranks
         self.plan = config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
         self.history, self.environment, self.losses = History(), environment(backend), Losses()
         self.since = time.monotonic()  # when history.seconds was last updated
@@ -65,7 +66,7 @@ class Run:
 
     def _execute(self) -> None:
         """Learn all tasks, evaluate after each, and write the results."""
-        checkpoint.write_atomically(self.folder / "config.toml", self.config.toml().encode())
+        self._write("config.toml", self.config.toml().encode())
         history = self.history
         start = RunStart(
             folder=self.folder,
@@ -84,7 +85,7 @@ class Run:
                 for number in range(history.tasks, len(self.stream.tasks)):
                     self._learn(number, stop)
                     self._evaluate(number)
-                    if number + 1 == len(self.stream.tasks) or self._save_is_due():
+                    if any(self.ranks.any(self._save_is_due(), number + 1 == len(self.stream.tasks))):
                         self._save()
         except Diverged as error:
             raise RemnantError(self._advice(str(error))) from error
@@ -106,14 +107,17 @@ class Run:
         for event in self.learner.learn(self.stream.tasks[number]):
             if isinstance(event, EpochDone):
                 self._measure(event)
+                check_equal(self.ranks, "the same state", lambda: checkpoint.pack(self.learner.state_dict()))
             elif isinstance(event, SamplesSplit):
-                self._record({"event": "split", **vars(event), "buffers": self._buffer_purities()})
+                purities = evaluate.buffer_purities(self.learner, self.stream)
+                self._record({"event": "split", **vars(event), "buffers": purities})
             else:
                 self._count(event, time.monotonic() - start)
                 self._log_step(event)
-                if stop.received:
+                is_stopped, is_due = self.ranks.any(stop.received, self._save_is_due())
+                if is_stopped:
                     self._stop()
-                if self._save_is_due():
+                if is_due:
                     self._save()
             start = time.monotonic()
 
@@ -181,13 +185,10 @@ class Run:
             record |= {"work": event.work, "loss": loss, "division": division}
             self._record({"event": "consolidation", **record})
             return
-        separation, memorisation = evaluate.NOT_SEPARATED, None
+        fit: dict[str, Any] = {**evaluate.NOT_SEPARATED, "stream": None}
         if Phase.TRAIN in event.phase:
-            task = self.stream.tasks[event.task]
-            memorisation = evaluate.memorisation(self.learner, task, self.stream)
-            if buffer is not None:
-                separation = evaluate.separation(self.learner, buffer, self.stream, event.task)
-        record |= {"phase": event.phase.label, "loss": loss, **separation, "stream": memorisation}
+            fit = evaluate.fit_report(self.learner, buffer, self.stream, event.task)
+        record |= {"phase": event.phase.label, "loss": loss, **fit}
         self._record({"event": "epoch", **record, "buffer": self._buffer_report(event.task)})
 
     @property
@@ -195,31 +196,12 @@ class Run:
         return len(self.stream.tasks) == 1
 
     def _evaluate(self, number: int) -> None:
-        tests = self.stream.tests if self._is_joint else self.stream.tests[: number + 1]
-        measured, names = evaluate.accuracy(self.learner, tests), self.stream.spec.classes
-        following = evaluate.accuracy(self.learner, self.stream.tests[len(tests) :][:1])
-        self._record(
-            {
-                "event": "task",
-                "task": number,
-                "accuracy": measured.class_incremental,
-                "accuracy_task_incremental": measured.task_incremental,
-                "accuracy_per_class": {names[c]: v for c, v in measured.per_class.items()},
-                "accuracy_next": next(iter(following.class_incremental), None),
-                "buffer": self._buffer_report(number),
-                "buffers": self._buffer_purities(),
-            }
-        )
+        self._record(evaluate.task_report(self.learner, self.stream, number))
         self.history.tasks = number + 1
 
     def _buffer_report(self, task: int) -> dict[str, Any] | None:
         buffer = self._buffer()
         return None if buffer is None else evaluate.buffer_report(buffer, self.stream, task)
-
-    def _buffer_purities(self) -> dict[str, Any]:
-        """Return size and purity of each buffer."""
-        buffers = self.learner.buffers().items()
-        return {n: {"size": len(b), "purity": evaluate.purity(b, self.stream)} for n, b in buffers}
 
     def _record(self, record: dict[str, Any]) -> None:
         self.history.records.append(record)
@@ -236,7 +218,10 @@ class Run:
         pause = max(every, 20 * self.save_cost) if every else 0.0
         return time.monotonic() - self.saved_at >= pause
 
-    def _save(self) -> Path:
+    def _write(self, name: str, content: bytes) -> None:
+        on_first(self.ranks, lambda: checkpoint.write_atomically(self.folder / name, content))
+
+    def _save(self) -> None:
         self._read_losses()
         start = time.monotonic()
         self.history.seconds += start - self.since
@@ -248,29 +233,31 @@ class Run:
             "history": vars(self.history),
             "learner": self.learner.state_dict(),
         }
-        path = checkpoint.save(self.folder / "checkpoint", state)
+        on_first(self.ranks, lambda: checkpoint.save(self.folder / "checkpoint", state))
         self.saved_at = time.monotonic()
         self.save_cost = self.saved_at - start
-        return path
 
     def _restore(self) -> bool:
         """Load the newest checkpoint; return whether there is one."""
         folder = self.folder / "checkpoint"
-        checkpoint.clear_leftovers(folder)
-        checkpoint.clear_leftovers(self.folder)
-        state, problems = checkpoint.load(folder, self.folder.name)
+        for place in (folder, self.folder):
+            on_first(self.ranks, partial(checkpoint.clear_leftovers, place))
+        with first_in_turn(self.ranks):  # damaged checkpoints are renamed
+            state, problems = checkpoint.load(folder, self.folder.name)
         for problem in problems:
             self._note(f"warning: {problem}; the previous one is used")
         if state is not None:
             self._load(state)
             self._note(f"resuming after step {self.history.steps} of {self.folder}")
+        position = f"{self.history.steps} {self.environment}"
+        check_equal(self.ranks, "the same checkpoint and software", position.encode)
         if self.environment not in self.history.environments:
             self.history.environments.append(self.environment)
         return state is not None
 
     def _load(self, state: dict[str, Any]) -> None:
         saved, now = state.get("environment"), self.environment
-        then = saved if isinstance(saved, dict) else now
+        then = {"ranks": 1} | saved if isinstance(saved, dict) else now
         changed = [f"{k} {v} (before: {then.get(k)})" for k, v in now.items() if then.get(k) != v]
         code = f" It was written with other code: now {', '.join(changed)}." if changed else ""
         what = "expected a checkpoint of this method, but its content does not fit"
@@ -286,10 +273,10 @@ class Run:
     def _finish(self) -> None:
         hashes = {}
         for name, content in self._files():
-            checkpoint.write_atomically(self.folder / name, content)
+            self._write(name, content)
             hashes[name] = sha256(content)
         result = summarise(self.config, self.stream, self.history)
-        checkpoint.write_atomically(self.folder / "result.json", result_file(result, hashes))
+        self._write("result.json", result_file(result, hashes))
 
     def _files(self) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of each file of a finished run, except result.json."""

@@ -169,6 +169,7 @@ class Dropout(nn.Module):
     """Dropout with its own seed, which is saved with the weights, so that runs can be resumed at any step."""
 
     seed: Tensor
+    needs_whole_batch = True  # for the same random numbers with any number of ranks
 
     def __init__(self, probability: float) -> None:
         super().__init__()

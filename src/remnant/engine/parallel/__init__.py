@@ -1,0 +1,1 @@
+"""One run in several processes, which `torchrun` starts: each computes a share of every batch."""
