@@ -19,7 +19,7 @@ PACKAGES = sorted({path.parent for path in FILES})
 # Every package imports from those before it only.
 ORDER = [
     "errors", "settings", "extensions", "rng", "transforms", "data", "noise", "stream", "engine", "nets",
-    "buffer", "methods", "config", "experiment", "report", "cli", "__main__",
+    "features", "buffer", "methods", "config", "experiment", "report", "cli", "__main__",
 ]  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def test_imports_point_one_way() -> None:
 
 
 def test_methods_and_metrics_know_nothing_of_files_and_consoles() -> None:
-    packages = ("transforms", "stream", "engine", "nets", "buffer", "methods")
+    packages = ("transforms", "stream", "engine", "nets", "features", "buffer", "methods")
     quiet = [path for path in FILES if package_of(path) in packages]
     quiet += [ROOT / "experiment" / "metrics.py", ROOT / "experiment" / "evaluate.py"]
     for path in quiet:
@@ -65,7 +65,9 @@ def test_methods_and_metrics_know_nothing_of_files_and_consoles() -> None:
 
 
 def test_only_the_runner_the_stream_and_the_noise_know_true_labels() -> None:
-    for path in [path for path in FILES if package_of(path) in ("engine", "nets", "buffer", "methods")]:
+    for path in [
+        path for path in FILES if package_of(path) in ("engine", "nets", "features", "buffer", "methods")
+    ]:
         assert not re.search(r"\.truth\b", path.read_text()), path
 
 

@@ -78,7 +78,7 @@ def test_one_epoch_is_enough_for_plain_replay() -> None:
         (SKELETONS | {"method": "spr"}, "images"),
         (
             SKELETONS | {"method": "gdumb", "consolidation": {"cutmix": 0.5}},
-            "consolidation: CutMix needs images, but nw-ucla has skeletons; set consolidation.cutmix=0",
+            "consolidation: CutMix needs images, but gets skeletons of nw-ucla; set consolidation.cutmix=0",
         ),
         (SKELETONS | {"method": "puridiver", "objective": {"cutmix": 0.1}}, "objective: CutMix needs images"),
     ],

@@ -111,7 +111,7 @@ def test_a_tensor_of_another_dtype_or_shape_is_an_error(tmp_path: Path) -> None:
 
 STAND_INS = [
     *(torch_file._NumberArray, torch_file._NumberType, torch_file._Bytes),
-    *(torch_file._Tensor, torch_file._Hooks, torch_file._Storage),
+    *(torch_file._Tensor, torch_file._Dict, torch_file._Storage),
 ]
 
 
