@@ -1,6 +1,8 @@
 """Vision models of the package transformers as backbones, without torchvision and without pickled weights."""
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, cast
 
@@ -16,13 +18,15 @@ DEFAULT_SIZE = 224  # if neither the model nor its preprocessing has a size
 class PooledModel(nn.Module):
     """A vision model whose features are the mean of its last hidden states over all positions.
 
-    The pooling layer of a model is not used: many published weights have none, and transformers would
+    The pooling layer of a model is removed: many published weights have none, and transformers would
     initialise it randomly.
     """
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+        if isinstance(getattr(model, "pooler", None), nn.Module):
+            model.pooler = nn.Identity()
 
     def forward(self, x: Tensor) -> Tensor:
         """Return features (B, D) of normalised images (B, 3, S, S)."""
@@ -33,10 +37,10 @@ class PooledModel(nn.Module):
 def load(name: str) -> PooledModel:
     """Load a model by its name on the Hugging Face hub or its folder; pickled weights are refused."""
     transformers = _transformers()
+    options = {"use_safetensors": True, "output_loading_info": True, "dtype": torch.float32}
     try:
-        model, about = transformers.AutoModel.from_pretrained(
-            name, use_safetensors=True, output_loading_info=True, dtype=torch.float32
-        )
+        with _without_messages(transformers.utils.logging):
+            model, about = transformers.AutoModel.from_pretrained(name, **options)
     except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
         reason = str(error).strip().split("\n")[0]
         raise RemnantError(
@@ -44,15 +48,26 @@ def load(name: str) -> PooledModel:
             f"{reason[:200]} Check the name, or give the folder of the model."
         ) from error
     vision = getattr(model, "vision_model", model)  # the image half of models like CLIP
-    missing = [key for key in about["missing_keys"] if "pool" not in key and not _is_text(key)]
-    if missing or getattr(vision, "main_input_name", "pixel_values") != "pixel_values":
+    missing = [key for key in about["missing_keys"] if "pooler" not in key and not key.startswith("text_")]
+    if missing or vision.main_input_name != "pixel_values":
         found = f"weights without {missing[0]}" if missing else f"a model of {vision.main_input_name}"
-        raise RemnantError(f"hf:{name}: expected a vision model with all its weights, found {found}.")
+        raise RemnantError(
+            f"hf:{name}: expected a vision model with all its weights, found {found}. Use another model."
+        )
     return PooledModel(vision)
 
 
-def _is_text(key: str) -> bool:
-    return key.startswith("text_")
+@contextlib.contextmanager
+def _without_messages(logging: Any) -> Iterator[None]:  # noqa: ANN401
+    """Hide what transformers says while it loads a model, such as that a pooling layer is missing."""
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        logging.enable_progress_bar()
 
 
 @cache
