@@ -16,7 +16,7 @@ STEM = 32
 EPSILON, MOMENTUM = 1e-3, 0.01  # of BatchNorm
 
 
-class Stage(NamedTuple):
+class BlockGroup(NamedTuple):
     """A sequence of blocks, of which the first one has the stride and the others have stride 1."""
 
     blocks: int
@@ -26,14 +26,14 @@ class Stage(NamedTuple):
     outputs: int
 
 
-STAGES = (
-    Stage(1, 3, 1, 1, 16),
-    Stage(2, 3, 2, 6, 24),
-    Stage(2, 5, 2, 6, 40),
-    Stage(3, 3, 2, 6, 80),
-    Stage(3, 5, 1, 6, 112),
-    Stage(4, 5, 2, 6, 192),
-    Stage(1, 3, 1, 6, 320),
+GROUPS = (
+    BlockGroup(1, 3, 1, 1, 16),
+    BlockGroup(2, 3, 2, 6, 24),
+    BlockGroup(2, 5, 2, 6, 40),
+    BlockGroup(3, 3, 2, 6, 80),
+    BlockGroup(3, 5, 1, 6, 112),
+    BlockGroup(4, 5, 2, 6, 192),
+    BlockGroup(1, 3, 1, 6, 320),
 )
 
 
@@ -44,11 +44,11 @@ class EfficientNetLite0(nn.Module):
         super().__init__()
         self.stem = ConvNorm(3, STEM, 3, stride=2)
         blocks, inputs = [], STEM
-        for stage in STAGES:
-            for number in range(stage.blocks):
-                stride = stage.stride if number == 0 else 1
-                blocks.append(Block(inputs, stage.outputs, stage.kernel, stride, stage.expansion))
-                inputs = stage.outputs
+        for group in GROUPS:
+            for number in range(group.blocks):
+                stride = group.stride if number == 0 else 1
+                blocks.append(InvertedResidual(inputs, group.outputs, group.kernel, stride, group.expansion))
+                inputs = group.outputs
         self.blocks = nn.Sequential(*blocks)
         self.last = ConvNorm(inputs, FEATURES, 1)
         self.head = nn.Linear(FEATURES, CLASSES)
@@ -91,8 +91,8 @@ def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
     return total // 2, total - total // 2
 
 
-class Block(nn.Module):
-    """An inverted residual block: expansion, depthwise convolution, projection."""
+class InvertedResidual(nn.Module):
+    """Expansion, depthwise convolution, projection."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expansion: int) -> None:
         super().__init__()
