@@ -24,6 +24,19 @@ def test_a_dry_run_prints_a_plan_and_writes_nothing(invoke: Invoke, tmp_path: Pa
     assert f"# folder    {folder} (finished)" in invoke("run", "--dry-run", *TINY).out
 
 
+def test_the_plan_says_how_many_images_have_no_features_and_computes_none(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    words = [word.replace("small:4", "features:efficientnet-lite0") for word in TINY]
+    words += ["net.image_size=8", "--data-dir", str(tmp_path)]
+    done = invoke("run", "--dry-run", *words)
+    assert done.code == 0
+    assert "# features  479 images have to pass through the backbone first, which takes about " in done.out
+    assert "# time      about" in done.out
+    assert "# folder" not in done.out
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_plan_of_a_benchmark_has_the_figures_of_the_paper(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:

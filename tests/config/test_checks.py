@@ -78,7 +78,7 @@ def test_one_epoch_is_enough_for_plain_replay() -> None:
         (SKELETONS | {"method": "spr"}, "images"),
         (
             SKELETONS | {"method": "gdumb", "consolidation": {"cutmix": 0.5}},
-            "consolidation: CutMix needs images, but nw-ucla has skeletons; set consolidation.cutmix=0",
+            "consolidation: CutMix needs images, but gets skeletons of nw-ucla; set consolidation.cutmix=0",
         ),
         (SKELETONS | {"method": "puridiver", "objective": {"cutmix": 0.1}}, "objective: CutMix needs images"),
     ],
@@ -94,6 +94,30 @@ def test_skeletons_go_with_all_methods_that_do_not_need_images() -> None:
         assert config.label == method
         assert list(config_problems(config)) == []
         assert getattr(config.consolidation, "cutmix", 0) == getattr(config.objective, "cutmix", 0) == 0
+
+
+FEATURES = {"data": "cifar10", "net": "features:efficientnet-lite0"}
+
+
+def test_features_go_with_all_methods_that_do_not_need_images() -> None:
+    for method in METHODS.keys() - {"spr"}:
+        config = resolve(FEATURES | {"method": method})
+        assert config.label == method
+        assert list(config_problems(config)) == []
+        assert config.spec.kind == "vectors"
+        assert getattr(config.consolidation, "cutmix", 0) == getattr(config.objective, "cutmix", 0) == 0
+
+
+def test_spr_needs_images_or_a_backbone_that_is_trained() -> None:
+    with pytest.raises(RemnantError, match="SPR requires images, but gets vectors of cifar10; use another"):
+        resolve(FEATURES | {"method": "spr"})
+    trained = {"name": "features", "train_backbone": True}
+    assert resolve({"data": "cifar10", "method": "spr", "net": trained}).spec.are_images
+
+
+def test_features_need_images() -> None:
+    with pytest.raises(RemnantError, match="net: the network expects images, but the dataset nw-ucla"):
+        resolve({"data": "nw-ucla", "net": "features:efficientnet-lite0"})
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,15 @@
 import io
 import zipfile
+from collections import OrderedDict
 from pathlib import Path
+from pickle import UnpicklingError
 
 import numpy as np
 import pytest
 import torch
 
 from remnant.data import torch_file
-from remnant.data.torch_file import read_torch
+from remnant.data.torch_file import read_torch, read_weights
 from remnant.errors import RemnantError
 
 LABELS = np.array([3, 0, 9, 9, 1])
@@ -111,7 +113,7 @@ def test_a_tensor_of_another_dtype_or_shape_is_an_error(tmp_path: Path) -> None:
 
 STAND_INS = [
     *(torch_file._NumberArray, torch_file._NumberType, torch_file._Bytes),
-    *(torch_file._Tensor, torch_file._Hooks, torch_file._Storage),
+    *(torch_file._Tensor, torch_file._Dict, torch_file._Storage),
 ]
 
 
@@ -144,3 +146,23 @@ def test_a_truncated_file_is_an_error(tmp_path: Path, zipped: bool) -> None:
         (tmp_path / "l.pt").write_bytes(whole[: int(fraction * len(whole))])
         with pytest.raises(RemnantError, match=r"l\.pt: expected a dict of number arrays"):
             read_torch(tmp_path / "l.pt")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_weights_are_read_with_their_shapes_and_strides(tmp_path: Path, zipped: bool) -> None:
+    convolution = torch.arange(24.0).reshape(4, 3, 2).permute(2, 0, 1)  # not contiguous
+    weights = {"conv": convolution, "steps": torch.tensor(7), "bias": torch.ones(2).double()}
+    torch.save(OrderedDict(weights), tmp_path / "w.pth", _use_new_zipfile_serialization=zipped)
+    found = read_weights(tmp_path / "w.pth")
+    assert found.keys() == weights.keys()
+    for name, value in weights.items():
+        assert np.array_equal(found[name], value.numpy())
+        assert found[name].shape == tuple(value.shape)
+
+
+@pytest.mark.parametrize(("shape", "step"), [((3,), (2,)), ((2, 3), (3, 1)), ((-1,), (1,)), ((2,), (1, 1))])
+def test_a_tensor_that_reaches_beyond_its_storage_is_an_error(
+    shape: tuple[int, ...], step: tuple[int, ...]
+) -> None:
+    with pytest.raises(UnpicklingError, match="a tensor"):
+        torch_file._Tensor(torch_file._Storage("<f4", "0"), 0, shape, step).of(np.zeros(4, np.float32))

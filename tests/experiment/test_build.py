@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import torch
 from conftest import tiny_config, tiny_data
 from torch import nn
 
+from remnant.config import Config
 from remnant.data import load
 from remnant.errors import RemnantError
 from remnant.experiment.build import (
@@ -15,9 +17,11 @@ from remnant.experiment.build import (
     build_learner,
     build_stream,
     net_builder,
+    plan_stream,
     skipped_files,
 )
 from remnant.methods.replay import ReplayLearner
+from remnant.nets.backbone import LITE0
 
 
 def test_the_known_noise_rate_is_that_of_the_training_samples() -> None:
@@ -42,6 +46,46 @@ def test_the_subset_is_the_same_for_all_seeds_and_the_noise_is_not() -> None:
     assert np.array_equal(a.index, b.index)
     assert len(a.y) == 120
     assert not np.array_equal(noisy_a, noisy_b)
+
+
+FEATURES = {"name": "features", "image_size": 8, "head": "mlp:5"}
+
+
+def feature_config(**changes: Any) -> Config:  # noqa: ANN401
+    return tiny_config(**{"data": tiny_data(rows=2), "per_class": 0, "tasks": 3, "net": FEATURES, **changes})
+
+
+def test_features_replace_images_after_the_noise_is_drawn(tmp_path: Path) -> None:
+    images, features = (build_stream(feature_config(net=net), tmp_path) for net in ("small", FEATURES))
+    assert torch.equal(images.observed, features.observed)
+    assert torch.equal(images.index, features.index)
+    assert images.fingerprint != features.fingerprint
+    assert features.spec.shape == (1280,)
+    assert features.tasks[0].take(torch.arange(2)).x.shape == (2, 1280)
+
+
+def test_the_plan_of_a_stream_computes_no_features(tmp_path: Path) -> None:
+    config = feature_config()
+    stream, missing = plan_stream(config, tmp_path)
+    assert missing == 12 + 4
+    assert list(tmp_path.iterdir()) == []
+    real = build_stream(config, tmp_path)
+    again, missing = plan_stream(config, tmp_path)
+    assert missing == 0
+    assert again.fingerprint == real.fingerprint
+    assert [len(task) for task in stream.tasks] == [len(task) for task in real.tasks]
+    assert plan_stream(feature_config(net="small"), tmp_path)[1] == 0
+
+
+def test_a_run_depends_on_the_pretrained_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    for trained in (False, True):
+        config = tiny_config(net={**FEATURES, "train_backbone": trained})
+        before = config.run_id("data")
+        with monkeypatch.context() as patch:
+            other = {"efficientnet-lite0": (replace(LITE0, weights="1" * 64), None)}
+            patch.setattr("remnant.nets.backbone.BACKBONES", other)
+            assert config.run_id("data") != before
+        assert config.run_id("data") == before
 
 
 def test_a_dataset_object_is_used_as_it_is() -> None:

@@ -81,7 +81,7 @@ def test_a_network_for_images_is_not_for_vectors_or_sequences(shape: tuple[int, 
 def test_a_network_is_for_images_or_for_skeletons() -> None:
     check_fits(NETS["efficientgcn-b0"], NW_UCLA)
     check_fits(Small(), DIGITS)
-    choices = r"digits has images\. Use small, resnet18, resnet34 or resnet34-224\.$"
+    choices = r"digits has images\. Use small, resnet18, resnet34, resnet34-224 or features\.$"
     with pytest.raises(RemnantError, match="network expects skeletons, but the dataset " + choices):
         check_fits(NETS["efficientgcn-b0"], DIGITS)
     with pytest.raises(RemnantError, match=r"nw-ucla has skeletons\. Use efficientgcn-b0\.$"):

@@ -20,7 +20,7 @@ def print_plan(
     from remnant.data import data_dir as find_data_dir, require_files
     from remnant.engine.threads import compute_threads
     from remnant.errors import MissingFiles
-    from remnant.experiment.build import build_stream, skipped_files
+    from remnant.experiment.build import plan_stream, skipped_files
     from remnant.report.summary import paper
 
     config, folder = to_config(recipe, settings), find_data_dir(data_dir)
@@ -31,13 +31,13 @@ def print_plan(
         try:
             if isinstance(config.data, str):
                 require_files(config.data, folder)
-            stream = build_stream(config, folder)
+            stream, missing = plan_stream(config, folder)
         except MissingFiles as error:
             _print_without_data(config, str(error))
         else:
             for line in skipped_files(stream, strict):
                 _line("data", line)
-            _print_with_data(config, stream, out)
+            _print_with_data(config, stream, out, missing)
     for _, value, meaning in paper(config):
         _line("paper", f"{value} {meaning}")
 
@@ -47,7 +47,7 @@ def _line(label: str, text: str) -> None:
     print(fit(f"# {label:10s}{text}", sys.stdout, f"# {'':10s}"), flush=True)
 
 
-def _print_with_data(config: "Config", stream: "Stream", out: Path) -> None:
+def _print_with_data(config: "Config", stream: "Stream", out: Path, missing: int) -> None:
     from remnant.config.components import short
     from remnant.config.registries import REGISTRIES
     from remnant.experiment.estimate import estimate, work_plan
@@ -61,13 +61,28 @@ def _print_with_data(config: "Config", stream: "Stream", out: Path) -> None:
     rate = "an unknown share" if stream.noise_rate is None else f"{100 * stream.noise_rate:.1f} %"
     _line("noise", f"{noise}: {rate} of the labels are noisy")
     _line("steps", ", ".join(f"{kind} {work.steps:,}" for kind, work in works.items()))
-    folder = out / config.run_id(stream.fingerprint)
-    _line("folder", f"{folder} ({'finished' if is_finished(folder) else 'to do'})")
+    if missing:
+        _print_features(config, missing)
+    else:
+        folder = out / config.run_id(stream.fingerprint)
+        _line("folder", f"{folder} ({'finished' if is_finished(folder) else 'to do'})")
     print(f"measuring a few steps of each kind: {', '.join(works)} ...", file=sys.stderr)
     expected = estimate(config, stream)
     low, high = map(duration, expected.seconds)
     _line("time", f"about {low} to {high} on {config.threads} thread(s)")
     _line("memory", f"about {expected.megabytes:,.0f} MB")
+
+
+def _print_features(config: "Config", missing: int) -> None:
+    from remnant.experiment.build import build_backend
+    from remnant.experiment.loggers.console import duration
+    from remnant.features import seconds_per_image
+
+    seconds = missing * seconds_per_image(config.net, config.data_spec, build_backend(config))
+    text = (
+        f"{missing:,} images have to pass through the backbone first, which takes about {duration(seconds)}"
+    )
+    _line("features", f"{text}; their features are stored in the data folder")
 
 
 def _print_without_data(config: "Config", missing: str) -> None:

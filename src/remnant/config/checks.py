@@ -16,7 +16,7 @@ from remnant.stream import class_order, split_evenly
 
 def config_problems(config: Config) -> Iterator[Problem]:
     """Yield the problems of a config."""
-    spec = config.spec
+    spec = config.data_spec
     classes = len(spec.classes)
     if config.split and (sum(config.split) != classes or min(config.split) < 1):
         yield Problem.of(
@@ -38,10 +38,12 @@ def config_problems(config: Config) -> Iterator[Problem]:
             attempt()
         except RemnantError as error:
             yield Problem.of(f"{key}: {error}", "data", key)
-    method = config.to_method()
-    for name in components_of(method) if not spec.are_images else ():
+    method, received = config.to_method(), config.spec
+    for name in components_of(method) if not received.are_images else ():
         if getattr(getattr(method, name), "cutmix", 0):
-            text = f"{name}: CutMix needs images, but {spec.name} has skeletons; set {name}.cutmix=0"
+            text = (
+                f"{name}: CutMix needs images, but gets {received.kind} of {spec.name}; set {name}.cutmix=0"
+            )
             yield Problem.of(text, "data", "method", name)
     yield from method.check(config.setup(), config.method)
 

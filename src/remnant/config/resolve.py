@@ -21,11 +21,12 @@ from remnant.config.registries import (
     fitted_to,
 )
 from remnant.config.schema import Config
-from remnant.data import Dataset, entry
+from remnant.data import Dataset, Spec, entry
 from remnant.errors import RemnantError, nearest
 from remnant.extensions import Registry, with_absolute_paths
 from remnant.methods.protocol import Algorithm
 from remnant.methods.registry import ALGORITHMS, METHODS, SUFFIXES
+from remnant.nets import adapted
 from remnant.settings import settings
 
 RENAMED = {"buffer": "buffer_size", "learner": "algorithm"}
@@ -97,9 +98,18 @@ def _method(raw: Mapping[str, Any]) -> tuple[Algorithm, list[tuple[str, str]]]:
     try:
         if not isinstance(data, str | Dataset):
             raise RemnantError(f"expected the name of a dataset or a remnant.Dataset, got {data!r:.60}")
-        return fitted_to(method, data.spec if isinstance(data, Dataset) else entry(data).spec), problems
+        spec = data.spec if isinstance(data, Dataset) else entry(data).spec
+        return fitted_to(method, _received(raw, spec)), problems
     except RemnantError as error:
         return method, [*problems, ("data", str(error))]
+
+
+def _received(raw: Mapping[str, Any], spec: Spec) -> Spec:
+    """Return the spec of the samples that methods receive; problems of the network are reported later."""
+    try:
+        return adapted(_component("net", raw.get("net", {}), DEFAULTS["net"], None), spec)
+    except (ValueError, RemnantError):
+        return spec
 
 
 def _unknown_method(value: object) -> str:

@@ -24,7 +24,7 @@ from remnant.data import Dataset, Spec, entry
 from remnant.extensions import describe_object, with_sources
 from remnant.methods.protocol import Algorithm, Setup, Training
 from remnant.methods.registry import METHODS, SUFFIXES, with_suffix
-from remnant.nets import NETS
+from remnant.nets import NETS, adapted, pretrained_weights
 from remnant.noise import NOISES
 from remnant.stream import split_evenly
 
@@ -89,9 +89,14 @@ class Config(BaseModel):
     seed: int = Field(0, ge=0, strict=True, description="random seed")
 
     @property
-    def spec(self) -> Spec:
+    def data_spec(self) -> Spec:
         """Return the spec of the dataset, which is known before it is loaded."""
         return entry(self.data).spec if isinstance(self.data, str) else self.data.spec
+
+    @property
+    def spec(self) -> Spec:
+        """Return the spec of the samples that methods receive: those of the dataset, or their features."""
+        return adapted(self.net, self.data_spec)
 
     @property
     def label(self) -> str:
@@ -159,7 +164,8 @@ class Config(BaseModel):
 
     def run_id(self, fingerprint: str) -> str:
         """Return the name of the run folder, which depends on config, data and extension sources."""
-        content = json.dumps([FORMAT, fingerprint, with_sources(self.table())], sort_keys=True)
+        parts = [FORMAT, fingerprint, with_sources(self.table()), *pretrained_weights(self.net)]
+        content = json.dumps(parts, sort_keys=True)
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         noise = re.sub(r"(^|:)[^:]*/", r"\1", short(REGISTRIES["noise"], self.noise))  # without folders
         noise = re.sub(r"[^\w.=-]+", "-", noise)[:60]

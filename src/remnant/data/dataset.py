@@ -91,6 +91,11 @@ class Spec:
         """Whether inputs are images, to which image augmentations can be applied."""
         return isinstance(self.transform, ImageTransform)
 
+    @property
+    def kind(self) -> str:
+        """Return what inputs are: images, vectors or skeletons."""
+        return "images" if self.are_images else "vectors" if len(self.shape) == 1 else "skeletons"
+
 
 def _are_names(classes: object) -> bool:
     is_tuple = isinstance(classes, tuple) and all(isinstance(name, str) for name in classes)

@@ -1,14 +1,16 @@
-"""Reader of label files written by torch.save: a dict of arrays, tensors or lists by name.
+"""Reader of files written by torch.save: labels or weights, a dict of arrays, tensors or lists by name.
 
 Such a file is a pickle, inside a zip archive since torch 1.6 and plain before. It is read without
 running any code that a pickle can refer to: the few numpy and torch types of number arrays are replaced
 by stand-ins. Each stand-in has a __setstate__, so that no pickle can change the stand-in itself.
 """
 
+import contextlib
 import io
+import math
 import pickle
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from zipfile import ZipFile, is_zipfile
 
@@ -29,19 +31,39 @@ LEGACY = 0x1950A86A20F9469CFC6C  # magic number at the start of a plain file
 
 def read_torch(path: Path) -> dict[str, Labels]:
     """Return the one-dimensional integer arrays of a file by name; other values are ignored."""
-    try:
-        content = read_file(path)
-        fields, storage = _read_zip(content) if is_zipfile(io.BytesIO(content)) else _read_plain(content)
+    with _format_errors(path):
+        fields, storage = _read(read_file(path))
+        shapes = {value.shape for value in fields.values() if isinstance(value, _Tensor)}
+        if wrong := [shape for shape in shapes if len(shape) != 1]:
+            raise pickle.UnpicklingError(f"a tensor of shape {wrong[0]}, not 1-D")
         found = {str(name): _numbers(value, storage) for name, value in fields.items()}
+    return {name: y.astype(np.int64) for name, y in found.items() if y is not None and _is_integer(y)}
+
+
+def read_weights(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a state_dict by name, with their shapes; other values are ignored."""
+    with _format_errors(path):
+        fields, storage = _read(read_file(path))
+        found = {str(name): _numbers(value, storage) for name, value in fields.items()}
+    return {name: array for name, array in found.items() if array is not None}
+
+
+@contextlib.contextmanager
+def _format_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
     except TORCH_FILE_ERRORS as error:
         raise RemnantError(
             f"{path}: expected a dict of number arrays written by torch.save, found {error!r}; "
             "use the file as published"
         ) from error
-    return {name: y.astype(np.int64) for name, y in found.items() if y is not None and _is_integer(y)}
 
 
 ReadStorage = Callable[["_Storage"], bytes]  # returns the content of a tensor's storage
+
+
+def _read(content: bytes) -> tuple[Mapping[str, object], ReadStorage]:
+    return _read_zip(content) if is_zipfile(io.BytesIO(content)) else _read_plain(content)
 
 
 def _read_zip(content: bytes) -> tuple[Mapping[str, object], ReadStorage]:
@@ -74,10 +96,7 @@ def _numbers(value: object, storage: ReadStorage) -> np.ndarray | None:
     if isinstance(value, _NumberArray):
         return value.value
     if isinstance(value, _Tensor):
-        flat = np.frombuffer(storage(value.storage), value.storage.kind)
-        if value.start + value.count > len(flat):
-            raise pickle.UnpicklingError(f"a tensor of {value.count} numbers in {len(flat)}")
-        return flat[value.start : value.start + value.count]
+        return value.of(np.frombuffer(storage(value.storage), value.storage.kind))
     if isinstance(value, list) and all(type(item) is int for item in value):
         return np.array(value, dtype=np.int64)
     return None
@@ -138,21 +157,32 @@ class _Storage:
 
 
 class _Tensor:
-    """Stand-in for the function that rebuilds a tensor and for the tensor, which has one dimension."""
+    """Stand-in for the function that rebuilds a tensor and for the tensor, a view of a storage."""
 
-    def __init__(self, storage: object, start: int, size: tuple[int], step: object, *_: object) -> None:
-        if not isinstance(storage, _Storage) or len(size) != 1 or step != (1,):
-            raise pickle.UnpicklingError(f"a tensor of shape {size} and strides {step}, not 1-D")
-        self.storage, self.start, self.count = storage, int(start), int(size[0])
-        if self.start < 0 or self.count < 0:
-            raise pickle.UnpicklingError(f"a tensor that starts at {start}, of shape {size}")
+    def __init__(
+        self, storage: object, start: int, size: Sequence[int], step: Sequence[int], *_: object
+    ) -> None:
+        self.start, self.shape, self.strides = int(start), tuple(map(int, size)), tuple(map(int, step))
+        numbers = (self.start, *self.shape, *self.strides)
+        if not isinstance(storage, _Storage) or len(self.shape) != len(self.strides) or min(numbers) < 0:
+            raise pickle.UnpicklingError(f"a tensor that starts at {start}, of shape {size}, strides {step}")
+        self.storage = storage
 
     def __setstate__(self, state: object) -> None:
         """Ignore the state."""
 
+    def of(self, flat: np.ndarray) -> np.ndarray:
+        """Return a copy of the numbers of the tensor, after checking that its storage has them."""
+        count = math.prod(self.shape)
+        reach = sum((size - 1) * step for size, step in zip(self.shape, self.strides, strict=True))
+        if count > len(flat) or (count and self.start + reach >= len(flat)):
+            raise pickle.UnpicklingError(f"a tensor of {count} numbers in {len(flat)}")
+        steps = [step * flat.itemsize for step in self.strides]
+        return np.lib.stride_tricks.as_strided(flat[self.start :], self.shape, steps).copy()
 
-class _Hooks:
-    """Stand-in for the empty OrderedDict of hooks that is stored with every tensor."""
+
+class _Dict(dict[str, object]):
+    """Stand-in for OrderedDict: a state_dict, or the empty dict of hooks stored with every tensor."""
 
     def __setstate__(self, state: object) -> None:
         """Ignore the state."""
@@ -176,7 +206,7 @@ _STAND_INS: Mapping[tuple[str, str], object] = {
     ("numpy", "dtype"): _NumberType,
     ("_codecs", "encode"): _Bytes,
     ("torch._utils", "_rebuild_tensor_v2"): _Tensor,
-    ("collections", "OrderedDict"): _Hooks,
+    ("collections", "OrderedDict"): _Dict,
     **_STORAGES,
 }
 

@@ -14,11 +14,13 @@ from remnant.config.components import short
 from remnant.config.registries import REGISTRIES
 from remnant.data import Dataset, load, subset
 from remnant.data.dataset import Labels, Spec
+from remnant.data.files import root
 from remnant.engine.backend import Backend, find_device, find_precision, prefers_channels_last
 from remnant.engine.parallel.ranks import find_ranks
 from remnant.errors import RemnantError, memory_errors
+from remnant.features import blank_dataset, feature_dataset, pending
 from remnant.methods.protocol import Algorithm, Build, Learner, NewNet, Setup
-from remnant.nets import build as build_net
+from remnant.nets import Features, build as build_net
 from remnant.noise import check_clean
 from remnant.rng import Generators, derive, numpy_generator
 from remnant.stream import Stream, class_order, make_stream
@@ -53,8 +55,34 @@ def _check_labels(labels: object, data: Dataset, noise: str) -> None:
 
 
 def build_stream(config: Config, data_dir: Path | None) -> Stream:
-    """Load the dataset, draw the noise, split into tasks."""
+    """Load the dataset, draw the noise, compute features if the network needs them, split into tasks."""
     data, observed = build_dataset(config, data_dir)
+    if embeds(config):
+        data = feature_dataset(data, config.net, build_backend(config), root(data_dir))
+    return split_into_tasks(config, data, observed)
+
+
+def plan_stream(config: Config, data_dir: Path | None) -> tuple[Stream, int]:
+    """Return the stream and the number of images whose features would have to be computed.
+
+    If there are any, all samples of the stream are equal: only its sizes and labels have a meaning.
+    """
+    data, observed = build_dataset(config, data_dir)
+    missing = 0
+    if embeds(config):
+        net, backend, folder = config.net, build_backend(config), root(data_dir)
+        missing = pending(data, net, backend.precision, folder)
+        data = blank_dataset(data, net) if missing else feature_dataset(data, net, backend, folder)
+    return split_into_tasks(config, data, observed), missing
+
+
+def embeds(config: Config) -> bool:
+    """Return whether methods receive the features of a frozen network instead of images."""
+    return isinstance(config.net, Features) and not config.net.train_backbone
+
+
+def split_into_tasks(config: Config, data: Dataset, observed: Labels) -> Stream:
+    """Return the stream of tasks, with its training samples on the device."""
     stream = make_stream(
         data,
         observed,

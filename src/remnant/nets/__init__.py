@@ -1,5 +1,10 @@
-"""Networks: a small convolutional network, ResNets and EfficientGCN, built by name or by a factory."""
+"""Networks: a small convolutional network, ResNets, EfficientGCN and heads on pretrained backbones.
 
+They are built by name or by a factory.
+"""
+
+from remnant.nets.backbone import Backbone as Backbone
+from remnant.nets.features import Features as Features
 from remnant.nets.head import NormedHead as NormedHead
 from remnant.nets.registry import (
     NETS as NETS,
@@ -8,6 +13,8 @@ from remnant.nets.registry import (
     Net as Net,
     PhotoResNet as PhotoResNet,
     Small as Small,
+    adapted as adapted,
     build as build,
     check_fits as check_fits,
+    pretrained_weights as pretrained_weights,
 )

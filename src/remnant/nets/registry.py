@@ -9,6 +9,7 @@ from torch import nn
 from remnant.data.dataset import Spec
 from remnant.errors import RemnantError
 from remnant.nets.efficientgcn import EfficientGcn
+from remnant.nets.features import Features
 from remnant.nets.head import NormedHead, linear_head
 from remnant.nets.resnet import ResNet, photo_stem, small_stem
 from remnant.nets.small import SmallNet
@@ -20,7 +21,8 @@ class Net(Protocol):
     """A network factory: any callable that builds a network for a dataset, for example a plain function.
 
     The network returns logits. Some methods also require `features(x)` and a linear layer `head`. A factory
-    may have an attribute `inputs`, "images" or "skeletons", which is checked against the dataset.
+    may have an attribute `inputs`, "images" or "skeletons", which is checked against the dataset,
+    and a method `adapted`, which returns the spec of the samples that it is trained on.
     """
 
     def __call__(self, spec: Spec, /) -> nn.Module:
@@ -87,7 +89,19 @@ NETS: dict[str, Net] = {
     "resnet34": CifarResNet((3, 4, 6, 3)),
     "resnet34-224": PhotoResNet((3, 4, 6, 3)),
     "efficientgcn-b0": EfficientGcnB0(),
+    "features": Features(),
 }
+
+
+def adapted(net: Net, spec: Spec) -> Spec:
+    """Return the spec of the samples that methods receive, which a factory can change: its `adapted`."""
+    found: Spec = net.adapted(spec) if hasattr(net, "adapted") else spec
+    return found
+
+
+def pretrained_weights(net: Net) -> list[str]:
+    """Return the sha256 of the weights that a network starts from, or nothing if they are random."""
+    return [net.pretrained.weights] if isinstance(net, Features) else []
 
 
 def check_fits(net: Net, spec: Spec) -> None:

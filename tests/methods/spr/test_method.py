@@ -75,7 +75,7 @@ def test_a_buffer_of_one_sample_is_a_problem() -> None:
 
 def test_spr_is_for_images_only() -> None:
     (problem,) = Spr().check(replace(digits(20), spec=entry("nw-ucla").spec), "spr")
-    assert problem.text.startswith("algorithm: SPR requires images, but nw-ucla has skeletons")
+    assert problem.text.startswith("algorithm: SPR requires images, but gets skeletons of nw-ucla")
     with pytest.raises(RemnantError, match="SPR requires images"):
         resolve({"data": "nw-ucla", "net": "efficientgcn-b0", "method": "spr"})
 

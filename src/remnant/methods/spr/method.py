@@ -101,8 +101,8 @@ class Spr:
     def check(self, setup: Setup, name: str) -> Iterator[Problem]:
         """Yield the problems of the settings."""
         if not setup.spec.are_images:
-            text = f"algorithm: SPR requires images, but {setup.spec.name} has skeletons; use another method"
-            yield Problem.of(text, "data", "method", "algorithm")
+            text = f"algorithm: SPR requires images, but gets {setup.spec.kind} of {setup.spec.name}"
+            yield Problem.of(f"{text}; use another method", "data", "method", "algorithm")
         own = self.sized(max(2, setup.buffer_size))  # a smaller buffer_size is reported below
         yield from buffer_problems(setup, name, own.delay + own.purified, self.budget(setup.buffer_size))
 
