@@ -14,9 +14,8 @@ def test_runs_are_found_at_any_depth_each_once_and_sorted(tmp_path: Path) -> Non
     other = write_run(tmp_path / "a" / "other", finished("aer", seed=5))
     found = find_runs([tmp_path / "a", second, tmp_path])
     assert [run.folder for run in found] == [other, first, second]
-    assert [(run.method, run.data, run.noise, run.seed) for run in found][0] == (
-        "aer", "digits", "symmetric:0.4", 5,
-    )  # fmt: skip
+    run = found[0]
+    assert (run.method, run.data, run.noise, run.seed) == ("aer", "digits", "symmetric:0.4", 5)
 
 
 def test_unfinished_and_damaged_runs_are_left_out_and_named(tmp_path: Path) -> None:
