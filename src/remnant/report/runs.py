@@ -18,7 +18,7 @@ from remnant.experiment.result import is_finished, read_result, sha256
 class FinishedRun:
     """A finished run: its config and its results."""
 
-    folder: Path
+    folder: Path  # or the file of stored results
     config: Mapping[str, Any]  # config.toml
     result: Mapping[str, Any]  # result.json
 
@@ -47,7 +47,9 @@ class FinishedRun:
         return flat(self.config)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield the lines of metrics.jsonl."""
+        """Yield the lines of metrics.jsonl; none if the results are stored without them."""
+        if self.folder.suffix == ".json":
+            return
         with (self.folder / "metrics.jsonl").open(encoding="utf-8") as file:
             yield from map(json.loads, file)
 

@@ -7,8 +7,8 @@ from rich.console import Console
 from run_folders import finished
 
 from remnant.errors import RemnantError
-from remnant.report.table_formats import comma_separated, latex, markdown, terminal, write_table
-from remnant.report.tables import METRICS, make_table
+from remnant.report.tables.formats import comma_separated, latex, markdown, terminal, write_table
+from remnant.report.tables.grouping import METRICS, make_table
 
 RUNS = [
     finished("er", 0, 40.0),

@@ -2,7 +2,14 @@ import pytest
 from run_folders import finished
 
 from remnant.errors import RemnantError
-from remnant.report.tables import METRICS, Summary, find_metrics, group_runs, make_table, paired_difference
+from remnant.report.tables.grouping import (
+    METRICS,
+    Summary,
+    find_metrics,
+    group_runs,
+    make_table,
+    paired_difference,
+)
 
 FAA, FF = METRICS["faa"], METRICS["ff"]
 

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import write_atomically
-from remnant.report.tables import ResultTable, Row, Summary, seeds_text
+from remnant.report.tables.grouping import ResultTable, Row, Summary, seeds_text
 
 
 def value_text(value: Summary | None, signed: bool = False) -> str:
@@ -55,7 +55,7 @@ def terminal(table: ResultTable) -> RenderableType:
 
 def _explanation(table: ResultTable) -> str:
     first = table.metrics[0].title
-    return f"mean ± standard error over seeds; to best: difference of {first}, paired by seed"
+    return f"mean ± standard error; to best: difference of {first}, paired by seed"
 
 
 def markdown(table: ResultTable) -> str:

@@ -1,0 +1,131 @@
+"""The commands `remnant sweep`, `remnant tune` and `remnant verify`: grids of runs, and what they show."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from remnant.cli.compare import (
+    MetricNames,
+    TableFile,
+    end,
+    finished_runs,
+    print_runs,
+    run_sweep,
+    split_list,
+)
+from remnant.cli.run import RunOptions, with_run_options
+from remnant.errors import RemnantError
+
+Jobs = Annotated[int, typer.Option(metavar="N", help="Runs at the same time.")]
+
+
+@with_run_options
+def sweep(
+    ctx: typer.Context,
+    *,
+    methods: Annotated[
+        str | None, typer.Option(metavar="NAME ...", help="Methods, instead of those of the grid.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N ...", help="Random seeds, instead of those of the grid.")
+    ] = None,
+    jobs: Jobs = 1,
+    backend: Annotated[str, typer.Option(metavar="NAME", help="local, ray or slurm.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Ray cluster. Default: one on this machine.")
+    ] = None,
+    cpus: Annotated[
+        int | None, typer.Option(metavar="N", help="Cores of a run on Ray or SLURM. Default: its threads.")
+    ] = None,
+    gpus: Annotated[float, typer.Option(metavar="N", help="GPUs of a run on Ray or SLURM.")] = 0.0,
+    partition: Annotated[str | None, typer.Option(metavar="NAME", help="Partition of SLURM.")] = None,
+    hours: Annotated[float, typer.Option(metavar="N", help="Time limit of a run on SLURM.")] = 24.0,
+    cluster: Annotated[str, typer.Option(hidden=True)] = "slurm",
+    metric: MetricNames = "faa,ff,purity",
+    table: TableFile = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Also store configs and results in a JSON file, without paths."),
+    ] = None,
+    options: RunOptions,
+) -> None:
+    """Run all runs of a grid: a TOML file, or a packaged grid such as paper/table-1 (`remnant list grids`).
+
+    \b
+    Examples:
+      remnant sweep paper/table-1 --dry-run
+      remnant sweep desk/digits --jobs 2 --results results/desk/digits.json
+      remnant sweep grid.toml --backend ray --address auto --jobs 32 --gpus 0.5
+      remnant sweep grid.toml --backend slurm --partition gpu --jobs 100 --hours 12
+
+    Finished runs are skipped, interrupted ones are resumed, and a sweep can be started several times on one
+    folder. A run that fails does not stop the others; the exit code is then 1.
+    """
+    from remnant.report.tables import find_metrics, table_format
+    from remnant.sweep.backends import Resources
+    from remnant.sweep.grid import expand, read_grid
+
+    find_metrics(split_list(metric))
+    if table is not None:
+        table_format(table)
+    name, changes = options.parse(ctx)
+    if name is None:
+        raise RemnantError("expected a grid. See `remnant list grids`, or write a TOML file.")
+    listed: dict[str, Any] = {} if methods is None else {"method": split_list(methods)}
+    listed |= {} if seeds is None else {"seed": seeds}
+    configs = expand(read_grid(name), changes | listed)
+    cells = run_sweep(
+        configs, options, Resources(backend, jobs, address, cpus, gpus, partition, hours, cluster)
+    )
+    if not cells:
+        return
+    runs = finished_runs(cells)
+    print_runs(runs, split_list(metric), table)
+    if results is not None and runs:
+        from remnant.report.tables import store
+
+        store(results, runs)
+        typer.echo(f"{len(runs)} runs stored in {results}")
+    end(cells)
+
+
+def verify(
+    results: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RESULTS...", help="Stored results, run folders, or folders that contain them."
+        ),
+    ] = None,
+) -> None:
+    """Compare results with the numbers and the claims of the paper.
+
+    Stored results are files that `remnant sweep --results` writes (default: those in the folder results). A
+    claim is shown if the difference it states, paired by seed, is greater than twice its standard error.
+    """
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    from remnant.report.tables import load_runs
+    from remnant.report.verify.claims import verdicts
+    from remnant.report.verify.published import cells_text, published_cells
+
+    runs = load_runs(results or [Path("results")])
+    if not runs:
+        raise RemnantError("expected results, found none. Run `remnant sweep GRID --results FILE` first.")
+    console = Console()
+    grid = Table("benchmark", "method", "published", "ours", "verdict", box=None, pad_edge=False)
+    cells = published_cells(runs)
+    for row in cells_text([cell for cell in cells if cell.ours is not None]):
+        grid.add_row(*map(escape, row))
+    console.print(grid, highlight=False)
+    for benchmark, count in Counter(cell.benchmark for cell in cells if cell.ours is None).items():
+        console.print(f"{benchmark}: {count} published results, not run", highlight=False)
+    for claim in verdicts(runs):
+        needs = f": needs {claim.needs}" if claim.verdict == "not testable" else ""
+        console.print(f"\n[bold]{claim.verdict}[/]  {escape(claim.claim)}{needs}", highlight=False)
+        for finding in claim.findings:
+            sign = "+" if finding.holds else "-"
+            console.print(f"  {sign} {escape(finding.benchmark)}: {escape(finding.text)}", highlight=False)
