@@ -31,6 +31,7 @@ app.command("compare", cls=compare.ListCommand, context_settings={"ignore_unknow
 )
 app.command("sweep", cls=compare.ListCommand, context_settings={"ignore_unknown_options": True})(sweep.sweep)
 app.command("table", cls=compare.ListCommand)(compare.table)
+app.command("tune", cls=compare.ListCommand, context_settings={"ignore_unknown_options": True})(sweep.tune)
 app.command("verify")(sweep.verify)
 app.command("list")(listing.list_)
 app.command("check")(check.check)

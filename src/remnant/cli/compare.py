@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from remnant.config import Config
     from remnant.report.runs import FinishedRun
     from remnant.sweep.backends import Resources
+    from remnant.sweep.scheduler import SweepOptions
     from remnant.sweep.status import Cell
 
 LISTS = ("--methods", "--seeds", "--metric")  # options that take all words up to the next option
@@ -124,13 +125,21 @@ def run_sweep(
     from rich.console import Console
 
     from remnant.sweep.display import shown
-    from remnant.sweep.scheduler import SweepOptions, run_cells
+    from remnant.sweep.scheduler import run_cells
 
     out = default_out if options.out is None else options.out
     if options.dry_run:
         print_sweep_plan(configs, out, options.data_dir, resources.jobs)
         return []
-    how = SweepOptions(
+    with shown(Console(stderr=True), options.quiet) as show:
+        return run_cells(configs, sweep_options(options, out, resources), show)
+
+
+def sweep_options(options: RunOptions, out: Path, resources: "Resources") -> "SweepOptions":
+    """Return the options of a sweep, which has those of its runs."""
+    from remnant.sweep.scheduler import SweepOptions
+
+    return SweepOptions(
         out,
         options.data_dir,
         options.save_every,
@@ -139,8 +148,6 @@ def run_sweep(
         options.tensorboard,
         resources,
     )
-    with shown(Console(stderr=True), options.quiet) as show:
-        return run_cells(configs, how, show)
 
 
 def print_sweep_plan(configs: Sequence["Config"], out: Path, data_dir: Path | None, jobs: int) -> None:

@@ -7,18 +7,20 @@ from typing import Annotated, Any
 import typer
 
 from remnant.cli.compare import (
+    Jobs,
+    Methods,
     MetricNames,
+    Seeds,
     TableFile,
     end,
     finished_runs,
     print_runs,
     run_sweep,
     split_list,
+    sweep_options,
 )
-from remnant.cli.run import RunOptions, with_run_options
-from remnant.errors import RemnantError
-
-Jobs = Annotated[int, typer.Option(metavar="N", help="Runs at the same time.")]
+from remnant.cli.run import RunOptions, parent_of_run, with_run_options
+from remnant.errors import Interrupted, RemnantError
 
 
 @with_run_options
@@ -89,6 +91,73 @@ def sweep(
         store(results, runs)
         typer.echo(f"{len(runs)} runs stored in {results}")
     end(cells)
+
+
+@with_run_options
+def tune(
+    ctx: typer.Context,
+    *,
+    methods: Methods,
+    seeds: Seeds = "0-2",
+    space: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUES",
+            help="lr=0.03,0.1 or lr=0.001:0.3. Default: the learning rates that occur in the paper.",
+            show_default=False,
+        ),
+    ] = None,
+    trials: Annotated[int, typer.Option(metavar="N", help="Trials of each method, for ranges.")] = 20,
+    jobs: Jobs = 1,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="File of all trials. Default: tune.journal in the folder of the runs."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Recipe to write. Default: NAME-tuned.toml.")
+    ] = None,
+    options: RunOptions,
+) -> None:
+    """Choose hyperparameters of methods on a validation split, and write them as a recipe.
+
+    \b
+    Examples:
+      remnant tune --methods er er-ace aer-abs --jobs 2
+      remnant tune cifar10-small --methods aer-abs --space lr=0.01:0.3 --trials 15 --data-dir ~/data
+      remnant compare digits-tuned.toml --methods er er-ace aer-abs
+
+    The validation split is a fifth of the noisy training samples, with their observed labels; the test split
+    is not used. The search can be interrupted, resumed, and started several times at once on one journal.
+    """
+    from rich.console import Console
+
+    from remnant.experiment.checkpoint import write_atomically
+    from remnant.sweep.backends import Resources
+    from remnant.sweep.display import shown
+    from remnant.sweep.grid import parse_seeds
+    from remnant.sweep.tune import Search, parse_space, tune as find_best, tuned_recipe
+
+    recipe, settings = options.parse(ctx)
+    search = Search(
+        recipe, split_list(methods), parse_seeds(seeds), settings, parse_space(space or []), trials
+    )
+    out = parent_of_run(recipe) if options.out is None else options.out
+    how = sweep_options(options, out, Resources(jobs=jobs))
+    try:
+        with shown(Console(stderr=True), options.quiet) as show:
+            choices = find_best(search, journal or out / "tune.journal", how, show)
+    except Interrupted as stop:
+        typer.echo(f"remnant: {stop}", err=True)
+        raise typer.Exit(130) from stop
+    for method, choice in choices.items():
+        typer.echo(method)
+        for chosen, accuracy in sorted(choice.trials, key=lambda trial: -trial[1]):
+            typer.echo(f"  {accuracy:6.2f}  {' '.join(f'{key}={value:g}' for key, value in chosen.items())}")
+    file = save or Path(f"{Path(recipe or 'digits').stem}-tuned.toml")
+    write_atomically(file, tuned_recipe(search, choices).encode())
+    typer.echo(f"written to {file}")
 
 
 def verify(

@@ -26,7 +26,7 @@ def wait(workers: LocalWorkers) -> Outcome:
 
 def test_a_worker_that_is_killed_is_reported_and_replaced(tmp_path: Path) -> None:
     workers = LocalWorkers(1, tmp_path / ".sweep")
-    first, second = jobs(tmp_path)
+    first, _ = jobs(tmp_path)
     try:
         workers.submit(first)
         assert workers.free() == 0
