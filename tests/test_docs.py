@@ -15,6 +15,7 @@ import pytest
 
 from remnant import cli
 from remnant.config import recipe, resolve
+from remnant.report.markers import updated
 
 ROOT = Path(__file__).parent.parent
 PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/usage.md", "docs/extend.md")}
@@ -110,6 +111,12 @@ def test_the_recipe_of_the_docs_resolves(tmp_path: Path) -> None:
     noises = ("symmetric:0.2", "symmetric:0.4")
     rates = [resolve(recipe.apply(table, {"method": "er-ace", "noise": noise})).lr for noise in noises]
     assert rates == [0.1, 0.03]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/RESULTS.md"])
+def test_the_tables_of_a_page_are_those_of_the_stored_results(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert updated(text, ROOT) == text, "run `make tables`"
 
 
 def test_every_linked_file_exists() -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from remnant.sweep.scheduler import SweepOptions
     from remnant.sweep.status import Cell
 
-LISTS = ("--methods", "--seeds", "--metric")  # options that take all words up to the next option
+LISTS = ("--methods", "--seeds", "--metric", "--update")  # options that take all words up to the next option
 
 Methods = Annotated[
     str, typer.Option(metavar="NAME ...", help="Methods, see `remnant list methods`.", show_default=False)
@@ -205,10 +205,19 @@ def end(cells: Sequence["Cell"]) -> None:
 
 def table(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUNS...", help="Run folders, or folders that contain them.")
-    ],
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUNS...",
+            help="Run folders, folders that contain them, or files of `remnant sweep --results`.",
+            show_default=False,
+        ),
+    ] = None,
     metric: MetricNames = "faa,ff,purity",
     table: TableFile = None,
+    update: Annotated[
+        str,
+        typer.Option(metavar="FILE ...", help="Update the tables in documents instead.", show_default=False),
+    ] = "",
 ) -> None:
     """Print a table of finished runs: mean and standard error over seeds.
 
@@ -219,7 +228,15 @@ def table(
 
     Runs are grouped by everything but the seed. The difference to the best group of a benchmark is paired by
     seed. Below the table is a list of all runs with the settings in which they differ.
+
+    With --update, the tables between comments `<!-- table: FILE.json noise=... metric=... -->` and
+    `<!-- /table -->` of Markdown documents are generated anew.
     """
+    if update:
+        update_documents([Path(name) for name in update.split(",")])
+        return
+    if not runs:
+        raise RemnantError("expected run folders, or folders that contain them: remnant table runs")
     from remnant.report.runs import differing_settings, skipped_runs
     from remnant.report.tables import find_metrics, load_runs
 
@@ -236,6 +253,19 @@ def table(
         typer.echo(" ".join([f"{shown:>6s}  {run.folder}", *_texts(run.settings(), keys)]))
     for folder, why in skipped_runs([path for path in runs if path.suffix != ".json"]).items():
         typer.echo(f"{'-':>6s}  {folder}: {why}")
+
+
+def update_documents(paths: Sequence[Path]) -> None:
+    """Generate the tables of documents anew; the results they name are relative to the working directory."""
+    from remnant.experiment.checkpoint import write_atomically
+    from remnant.report.markers import updated
+
+    for path in paths:
+        before = path.read_text(encoding="utf-8")
+        after = updated(before, Path())
+        if after != before:
+            write_atomically(path, after.encode())
+        typer.echo(f"{path}: {'updated' if after != before else 'unchanged'}")
 
 
 def _texts(settings: Mapping[str, object], keys: Sequence[str]) -> list[str]:

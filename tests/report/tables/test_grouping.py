@@ -57,7 +57,7 @@ def test_the_best_of_a_benchmark_is_first_and_forgetting_is_better_if_low() -> N
     ]  # fmt: skip
     forgetting = [dict(run.result, ff=run.result["faa"]) for run in runs]
     changed = [type(run)(run.folder, run.config, r) for run, r in zip(runs, forgetting, strict=True)]
-    assert make_table(changed, [FF]).best("digits, symmetric:0.4") == "er"
+    assert make_table(changed, [FF]).references == {"digits, symmetric:0.4": "er"}
 
 
 def test_each_benchmark_has_its_own_best() -> None:
@@ -78,3 +78,9 @@ def test_a_value_that_was_not_measured_is_left_out() -> None:
 def test_an_unknown_metric_is_an_error_with_the_known_ones() -> None:
     with pytest.raises(RemnantError, match=r"did you mean 'purity'.*faa, ff"):
         find_metrics(["purty"])
+
+
+def test_groups_may_be_compared_with_a_method_instead_of_the_best() -> None:
+    runs = [finished("er", faa=30.0), finished("aer", faa=50.0)]
+    best, er = make_table(runs, [FAA], reference="er").rows["digits, symmetric:0.4"]
+    assert (best.difference, er.difference) == (Summary(20.0, None, 1), None)

@@ -66,7 +66,7 @@ def markdown(table: ResultTable) -> str:
 def _markdown_block(table: ResultTable, benchmark: str) -> str:
     rows = table.rows[benchmark]
     titles = [m.title for m in table.metrics]
-    header = ["method", *titles, f"difference to {table.best(benchmark)}", "seeds"]
+    header = ["method", *titles, f"difference to {table.references[benchmark]}", "seeds"]
     lines = [
         [
             row.group.title,

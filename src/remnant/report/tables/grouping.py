@@ -73,7 +73,7 @@ class Row:
 
     group: Group
     values: Mapping[str, Summary | None]
-    difference: Summary | None  # of the first metric to the best group of the benchmark; None: this one
+    difference: Summary | None  # of the first metric to the reference; None: this is the reference
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,7 @@ class ResultTable:
 
     metrics: tuple[Metric, ...]
     rows: Mapping[str, Sequence[Row]]
-
-    def best(self, benchmark: str) -> str:
-        """Return the title of the best group of a benchmark."""
-        return self.rows[benchmark][0].group.title
+    references: Mapping[str, str]  # title of the group that the others are compared with, by benchmark
 
 
 def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
@@ -98,20 +95,28 @@ def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
     return tuple(METRICS[name] for name in dict.fromkeys(names))
 
 
-def make_table(runs: Sequence[FinishedRun], metrics: Sequence[Metric]) -> ResultTable:
-    """Group runs by everything but the seed, and compare the groups of each benchmark with the best one."""
+def make_table(
+    runs: Sequence[FinishedRun], metrics: Sequence[Metric], reference: str | None = None
+) -> ResultTable:
+    """Group runs by everything but the seed, and compare the groups of each benchmark.
+
+    They are compared with those of the method `reference`, or with the best group.
+    """
     rows: dict[str, list[Row]] = {}
+    references: dict[str, str] = {}
     for benchmark, groups in _by_benchmark(group_runs(runs)).items():
         ordered = sorted(groups, key=lambda group: _rank(group, metrics[0]))
+        other = next((group for group in ordered if group.method == reference), ordered[0])
+        references[benchmark] = other.title
         rows[benchmark] = [
             Row(
                 group,
                 {metric.name: summary(_values(group, metric)) for metric in metrics},
-                None if group is ordered[0] else paired_difference(group, ordered[0], metrics[0]),
+                None if group is other else paired_difference(group, other, metrics[0]),
             )
             for group in ordered
         ]
-    return ResultTable(tuple(metrics), rows)
+    return ResultTable(tuple(metrics), rows, references)
 
 
 def group_runs(runs: Sequence[FinishedRun]) -> list[Group]:

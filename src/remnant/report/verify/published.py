@@ -27,13 +27,17 @@ class PublishedCell:
 
 def published_cells(runs: Sequence[FinishedRun]) -> list[PublishedCell]:
     """Return every published accuracy with the result of our runs of the same method, data and noise."""
-    return [
-        _cell(recipe, method, noise, published, runs)
-        for recipe, paper in papers().items()
-        for method, row in paper["faa"].items()
-        for noise, published in zip(paper["noise"], _summaries(paper, method, row), strict=True)
-        if published is not None
-    ]
+    cells = []
+    for recipe, paper in papers().items():
+        table = read(recipe)
+        for method, row in paper["faa"].items():
+            for noise, published in zip(paper["noise"], _summaries(paper, method, row), strict=True):
+                wanted = (method, noise, table["data"])
+                same = [run for run in runs if (run.method, run.noise, run.config.get("data")) == wanted]
+                if published is not None:
+                    theirs = apply(table, {"method": method, "noise": noise})
+                    cells.append(_cell(f"{table['name']}, {noise}", method, published, theirs, same))
+    return cells
 
 
 def _summaries(paper: Mapping[str, Any], method: str, row: Sequence[float]) -> list[Summary | None]:
@@ -43,29 +47,24 @@ def _summaries(paper: Mapping[str, Any], method: str, row: Sequence[float]) -> l
 
 
 def _cell(
-    recipe: str, method: str, noise: str, published: Summary, runs: Sequence[FinishedRun]
+    benchmark: str, method: str, published: Summary, theirs: Mapping[str, Any], same: Sequence[FinishedRun]
 ) -> PublishedCell:
-    theirs = resolve(apply(read(recipe), {"method": method, "noise": noise})).table()
-    same = [
-        (run, list(differences(theirs, run.config)))
-        for run in runs
-        if (run.method, run.noise, run.config.get("data")) == (method, noise, theirs["data"])
-    ]
-    fewest = min((len(found) for _, found in same), default=0)
-    nearest = [(run, found) for run, found in same if len(found) == fewest]
-    ours = summary([value for run, _ in nearest if (value := FAA.of(run)) is not None])
-    benchmark = f"{recipe.removeprefix('paper/')}, {noise}"
-    return PublishedCell(benchmark, method, published, ours, _verdict(published, ours, nearest))
+    """Compare a published result with the runs whose settings are nearest to those of the paper."""
+    if not same:
+        return PublishedCell(benchmark, method, published, None, "not run")
+    table = resolve(theirs).table()
+    missing = [tuple(differences(table, run.config)) for run in same]
+    fewest = min(missing, key=len)
+    nearest = [run for run, found in zip(same, missing, strict=True) if len(found) == len(fewest)]
+    ours = summary([value for run in nearest if (value := FAA.of(run)) is not None])
+    return PublishedCell(benchmark, method, published, ours, _verdict(published, ours, fewest))
 
 
-def _verdict(
-    published: Summary, ours: Summary | None, nearest: Sequence[tuple[FinishedRun, list[str]]]
-) -> str:
+def _verdict(published: Summary, ours: Summary | None, missing: Sequence[str]) -> str:
     if ours is None:
-        return "not run"
-    found = nearest[0][1]
-    if found:
-        return f"other scale: the paper has {', '.join(found[:4])}{' ...' if len(found) > 4 else ''}"
+        return "not measured"
+    if missing:
+        return f"other scale: the paper has {', '.join(missing[:4])}{' ...' if len(missing) > 4 else ''}"
     error = ((published.error or 0.0) ** 2 + (ours.error or 0.0) ** 2) ** 0.5
     gap = ours.mean - published.mean
     if error and abs(gap) <= 2 * error:
