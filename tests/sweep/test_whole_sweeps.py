@@ -16,8 +16,8 @@ import tomli_w
 pytestmark = pytest.mark.slow
 
 GRID = {
-    "recipe": "digits", "method": ["er", "aer-abs"], "seed": "0-3", "per_class": 40, "net": "small:8", "epochs": 8,
-    "buffer_size": 40, "batch": 8,
+    "recipe": "digits", "method": ["er", "aer-abs"], "seed": "0-3", "per_class": 12, "net": "small:4",
+    "epochs": 8, "buffer_size": 20, "batch": 8,
 }  # fmt: skip
 CELLS = 8
 COUNT = """
@@ -27,7 +27,8 @@ from remnant.sweep.backends import Resources
 from remnant.sweep.grid import expand
 from remnant.sweep.scheduler import SweepOptions, run_cells
 grid = tomllib.loads(Path("grid.toml").read_text())
-cells = run_cells(expand(grid), SweepOptions(Path(sys.argv[1]), resources=Resources(jobs=2)), lambda cells: None)
+options = SweepOptions(Path(sys.argv[1]), resources=Resources(jobs=2))
+cells = run_cells(expand(grid), options, lambda cells: None)
 print(json.dumps([[cell.state, cell.attempts] for cell in cells]))
 """
 
