@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
 
-.PHONY: run test check test-slow test-data format
+.PHONY: run test check test-slow test-data format tables
 
 run: $(READY)
 	$(VENV)/bin/remnant run
@@ -25,6 +25,10 @@ test-slow: $(READY)
 # the Debian package dataset-fashion-mnist.
 test-data: $(READY)
 	$(VENV)/bin/pytest -m data
+
+# Generates the tables of the documents from the files in results/.
+tables: $(READY)
+	$(VENV)/bin/remnant table --update README.md docs/RESULTS.md
 
 format: $(READY)
 	$(VENV)/bin/ruff format .

@@ -1,4 +1,4 @@
-"""Every snippet of README.md, docs/usage.md and docs/extend.md runs as it is printed there."""
+"""Every snippet of README.md, docs/usage.md, docs/extend.md and docs/experiments.md runs as it is printed."""
 
 import glob
 import os
@@ -15,11 +15,24 @@ import pytest
 
 from remnant import cli
 from remnant.config import recipe, resolve
+from remnant.report.markers import updated
+from remnant.sweep.grid import expand
 
 ROOT = Path(__file__).parent.parent
-PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/usage.md", "docs/extend.md")}
-NEEDS_DATA = ("--data-dir", "data get", "--install-completion")  # files or a shell that a test does not have
-NEEDS_MINUTES = ("+consolidation", "+dividemix", "--method spr", "--method cnll")
+PAGES = {
+    name: (ROOT / name).read_text()
+    for name in ("README.md", "docs/usage.md", "docs/extend.md", "docs/experiments.md")
+}
+# Files, a shell, a cluster or hours that a test does not have.
+NEEDS_DATA = (
+    "--data-dir",
+    "data get",
+    "--install-completion",
+    "sweep grid.toml",
+    "sweep desk",
+    "remnant verify",
+)
+NEEDS_MINUTES = ("+consolidation", "+dividemix", "--method spr", "--method cnll", "er er-ace aer-abs")
 
 
 def snippets(page: str, language: str) -> list[str]:
@@ -59,11 +72,11 @@ def run_all(lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_commands_of_the_readme_run(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert len(commands("README.md")) == 4
+    assert len(commands("README.md")) == 5
     run_all(commands("README.md"), monkeypatch)
 
 
-@pytest.mark.parametrize("page", ["docs/usage.md", "docs/extend.md"])
+@pytest.mark.parametrize("page", ["docs/usage.md", "docs/extend.md", "docs/experiments.md"])
 def test_the_commands_of_the_other_pages_run(
     page: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,7 +87,8 @@ def test_the_commands_of_the_other_pages_run(
 
 @pytest.mark.slow
 def test_the_long_commands_run(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    long = [line for line in commands("docs/usage.md") if any(words in line for words in NEEDS_MINUTES)]
+    lines = [line for page in ("docs/usage.md", "docs/experiments.md") for line in commands(page)]
+    long = [line for line in lines if any(words in line for words in NEEDS_MINUTES)]
     run_all(long, monkeypatch)
 
 
@@ -112,6 +126,12 @@ def test_the_recipe_of_the_docs_resolves(tmp_path: Path) -> None:
     assert rates == [0.1, 0.03]
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/RESULTS.md"])
+def test_the_tables_of_a_page_are_those_of_the_stored_results(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert updated(text, ROOT) == text, "run `make tables`"
+
+
 def test_every_linked_file_exists() -> None:
     for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), ROOT / "CONTRIBUTING.md"]:
         for link in re.findall(r"\]\(([^)#:\s]+)\)", page.read_text()):
@@ -128,3 +148,9 @@ def test_every_file_of_the_architecture_page_exists() -> None:
 def test_the_version_is_the_same_everywhere() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert f"version: {version}" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_the_grid_of_the_docs_expands() -> None:
+    (text,) = snippets("docs/experiments.md", "toml")
+    # Two methods x two noises x two numbers of epochs, and two noises x two alphas, with five seeds.
+    assert len(expand(tomllib.loads(text))) == 5 * (8 + 4)

@@ -20,6 +20,10 @@ class MissingFiles(RemnantError):
     """Files of a dataset are not there; the message says which ones and how to get them."""
 
 
+class Busy(RemnantError):
+    """Another process is working on this run."""
+
+
 class Diverged(RemnantError):
     """Training produced NaN or infinity."""
 

@@ -204,6 +204,16 @@ def with_absolute_paths(value: Any) -> Any:  # noqa: ANN401
     return _with_paths(value, lambda path, name: f"{path.resolve()}:{name}")
 
 
+def with_moved_paths(value: Any, old: Path, new: Path) -> Any:  # noqa: ANN401
+    """Return settings in which every `path.py:NAME` below a folder is one below another folder."""
+    if isinstance(value, Mapping):
+        return {key: with_moved_paths(item, old, new) for key, item in value.items()}
+    if isinstance(value, str) and (match := re.match(r"(.+\.py):(\w.*)", value)):
+        path = Path(match[1])
+        return f"{new / path.relative_to(old)}:{match[2]}" if path.is_relative_to(old) else value
+    return value
+
+
 def _with_paths(value: Any, change: Callable[[Path, str], str]) -> Any:  # noqa: ANN401
     if isinstance(value, Mapping):
         return {key: _with_paths(item, change) for key, item in value.items()}

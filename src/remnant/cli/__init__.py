@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from remnant.cli import check, data, doctor, listing, run
+from remnant.cli import check, compare, data, doctor, listing, run, sweep
 from remnant.cli.messages import fit
 from remnant.engine.parallel.ranks import reports_errors
 from remnant.errors import RemnantError, memory_errors, printable
@@ -27,6 +27,13 @@ app = typer.Typer(
 )
 # Unknown options reach the command as words, so that it can say what to type instead.
 app.command("run", context_settings={"ignore_unknown_options": True})(run.run)
+app.command("compare", cls=compare.ListCommand, context_settings={"ignore_unknown_options": True})(
+    compare.compare
+)
+app.command("sweep", cls=compare.ListCommand, context_settings={"ignore_unknown_options": True})(sweep.sweep)
+app.command("table", cls=compare.ListCommand)(compare.table)
+app.command("tune", cls=compare.ListCommand, context_settings={"ignore_unknown_options": True})(sweep.tune)
+app.command("verify")(sweep.verify)
 app.command("list")(listing.list_)
 app.command("check")(check.check)
 app.command("doctor")(doctor.doctor)

@@ -2,6 +2,7 @@
 
 import inspect
 import textwrap
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 Rows = Iterable[tuple[str, str]]
 
-LISTS = ("methods", "data", "nets", "noises", "recipes")
+LISTS = ("methods", "data", "nets", "noises", "recipes", "grids")
 COMPONENTS = ("objectives", "schedules", "insertions", "replacements", "consolidations", "algorithms")
 MORE = (*COMPONENTS, "settings")
 
@@ -31,7 +32,7 @@ def list_(
         str, typer.Argument(metavar="METHOD", help="With `settings`: list only those of this method.")
     ] = "",
 ) -> None:
-    """List methods, datasets, networks, noises, recipes and settings.
+    """List methods, datasets, networks, noises, recipes, grids and settings.
 
     \b
     Examples:
@@ -96,6 +97,10 @@ def rows(what: str, method: str = "") -> Rows:
         return [*_described(METHOD_NAMES), *suffixes()]
     if what == "data":
         return _described(DATASETS)
+    if what == "grids":
+        from remnant.sweep.grid import grids
+
+        return ((name, str(tomllib.loads(text).get("about", ""))) for name, text in grids().items())
     if what == "recipes":
         return ((name, text.splitlines()[0].lstrip("# ")) for name, text in recipes().items())
     if what == "settings":

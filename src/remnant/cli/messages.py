@@ -71,7 +71,7 @@ def _settings(path: Path | None) -> dict[str, Any]:
     return {key: table[key] for key in DEFAULTS if key in table} if "base" in table else DEFAULTS | table
 
 
-def unknown_option(words: Sequence[str], options: Mapping[str, bool]) -> str:
+def unknown_option(words: Sequence[str], options: Mapping[str, bool], command: str = "run") -> str:
     """Return what to type instead of the first word that is not an option.
 
     `options` has the known ones, and whether they take a value.
@@ -84,7 +84,7 @@ def unknown_option(words: Sequence[str], options: Mapping[str, bool]) -> str:
     name = {"learning_rate": "lr", **RENAMED}.get(name, name)
     following = [word for word in words[found + 1 :][:1] if not word.startswith("-")]
     value = value or next(iter(following), "VALUE")
-    instead = {key: f"{key}={value}" for key in SETTINGS}
+    instead = {key: f"{key}={value}" for key in SETTINGS if f"--{key}s" not in options}
     for known, takes_value in options.items():
         instead[known.lstrip("-").replace("-", "_")] = f"{known} {value}" if takes_value else known
     close = difflib.get_close_matches(name, instead, n=1)
@@ -93,7 +93,8 @@ def unknown_option(words: Sequence[str], options: Mapping[str, bool]) -> str:
     if close:
         return f"expected a known option, got {option}: write {instead[close[0]]}"
     similar = unknown_key(name).partition(";")[2]  # in components, such as insertion.alpha
-    hint = f";{similar} Settings are written as key=value." if similar else ". See `remnant run --help`."
+    hint = f". See `remnant {command} --help`."
+    hint = f";{similar} Settings are written as key=value." if similar else hint
     return f"expected a known option, got {option}{hint}"
 
 
@@ -101,6 +102,9 @@ def check_one_seed(words: Sequence[str], settings: Mapping[str, Any]) -> None:
     """Raise RemnantError if there are several seeds: `--seed 0,1,2`, or `--seed 0` with further `words`."""
     seeds = re.findall(r"[^\s,\[\]]+", str(settings.get("seed", "")))
     seeds += [word for word in words if seeds and word.isdecimal() and not os.path.exists(word)]
-    if len(seeds) > 1:
-        loop = f"\n  for s in {' '.join(seeds)}; do remnant run --seed $s; done"
-        raise RemnantError(f"seed: expected one number, got {', '.join(seeds)}. For several runs:{loop}")
+    if len(seeds) > 1 or any(re.fullmatch(r"\d+-\d+", seed) for seed in seeds):
+        method = settings.get("method", DEFAULTS["method"])
+        compare = f"remnant compare --methods {method} --seeds {','.join(seeds)}"
+        raise RemnantError(
+            f"seed: expected one number, got {', '.join(seeds)}. For several runs:\n  {compare}"
+        )

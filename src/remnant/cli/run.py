@@ -1,8 +1,12 @@
 """The command `remnant run`, which parses its arguments and runs a recipe."""
 
+import dataclasses
+import functools
+import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +19,10 @@ from remnant.engine.parallel.ranks import check_single, is_first_rank, reports_e
 from remnant.errors import Interrupted, RemnantError
 from remnant.settings import literal
 
+# Options of runs that are settings, in the order of --help.
+SETTINGS = ("noise", "epochs", "lr", "batch", "buffer_size", "net", "per_class", "device", "precision")
+SETTINGS += ("threads", "compile")
+
 Words = Annotated[
     list[str] | None,
     typer.Argument(
@@ -23,61 +31,119 @@ Words = Annotated[
         show_default=False,
     ),
 ]
+Noise = Annotated[
+    str | None, typer.Option(metavar="NOISE", help="symmetric:0.4, instance:0.2, file:labels.npy, none, ...")
+]
+Epochs = Annotated[int | None, typer.Option(metavar="N", help="Epochs per task.")]
+Rate = Annotated[float | None, typer.Option(metavar="RATE", help="Learning rate.")]
+Batch = Annotated[int | None, typer.Option(metavar="N", help="Samples of the stream in a step.")]
+BufferSize = Annotated[int | None, typer.Option(metavar="N", help="Samples in the buffer.")]
+Net = Annotated[
+    str | None, typer.Option(metavar="NAME", help="A name, see `remnant list nets`, or FILE.py:NAME.")
+]
+PerClass = Annotated[
+    int | None, typer.Option(metavar="N", help="Use a fixed subset of this many training samples per class.")
+]
+Device = Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:N or mps.")]
+Precision = Annotated[str | None, typer.Option(metavar="NAME", help="float32, bf16 or auto.")]
+Threads = Annotated[int | None, typer.Option(metavar="N", help="Compute threads of a run.")]
+Compile = Annotated[bool, typer.Option("--compile", help="Compile networks with torch.compile.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any setting: see `remnant list settings`."),
 ]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Folder that contains the run folders. Default: runs, or that of a given run folder.",
+        show_default=False,
+    ),
+]
+SaveEvery = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="Seconds between checkpoints; 0: every step.")
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Restart from the beginning and discard existing results.")
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Stop if a data file cannot be read, instead of skipping it.")
+]
+TensorBoardFlag = Annotated[
+    bool, typer.Option("--tensorboard", help="Write TensorBoard events to the run folder.")
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be run and an estimate of its time only.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the results only, without progress.")]
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of all commands that run something; those named in SETTINGS are settings."""
+
+    words: Words = None
+    noise: Noise = None
+    epochs: Epochs = None
+    lr: Rate = None
+    batch: Batch = None
+    buffer_size: BufferSize = None
+    net: Net = None
+    per_class: PerClass = None
+    device: Device = None
+    precision: Precision = None
+    threads: Threads = None
+    compile: Compile = False
+    changes: Settings = None
+    out: Out = None
+    data_dir: DataDir = None
+    save_every: SaveEvery = 10.0
+    force: Force = False
+    strict: Strict = False
+    tensorboard: TensorBoardFlag = False
+    dry_run: DryRun = False
+    quiet: Quiet = False
+
+    def parse(self, ctx: typer.Context, **own: str | None) -> tuple[str | None, dict[str, Any]]:
+        """Return the recipe and the settings; `own` are settings that a command has as options of its own."""
+        words = self.words or []
+        if any(word.startswith("-") for word in words):
+            options = {p.opts[0]: not getattr(p, "is_flag", False) for p in ctx.command.params}
+            raise RemnantError(unknown_option(words, options, ctx.info_name or "run"))
+        named: dict[str, Any] = own | {key: getattr(self, key) for key in SETTINGS}
+        named["compile"] = "true" if self.compile else None
+        texts = [f"{key}={value}" for key, value in named.items() if value is not None]
+        return parse(words, [*texts, *(self.changes or [])])
+
+
+def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose parameter `options` is replaced by the options of RunOptions."""
+    fields = dataclasses.fields(RunOptions)
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        keyword = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        shared = [keyword.replace(name=f.name, default=f.default, annotation=f.type) for f in fields]
+        parameters += shared if parameter.name == "options" else [keyword]
+
+    @functools.wraps(command)
+    def spread(**given: Any) -> None:  # noqa: ANN401
+        options = RunOptions(**{field.name: given.pop(field.name) for field in fields})
+        command(**given, options=options)
+
+    spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    spread.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return spread
+
+
+@with_run_options
 def run(
     ctx: typer.Context,
-    words: Words = None,
+    *,
     method: Annotated[
         str | None, typer.Option(metavar="NAME", help="A name, see `remnant list methods`, or FILE.py:NAME.")
     ] = None,
-    noise: Annotated[
-        str | None,
-        typer.Option(metavar="NOISE", help="symmetric:0.4, instance:0.2, file:labels.npy, none, ..."),
-    ] = None,
     seed: Annotated[str | None, typer.Option(metavar="N", help="Random seed.")] = None,
-    epochs: Annotated[int | None, typer.Option(metavar="N", help="Epochs per task.")] = None,
-    lr: Annotated[float | None, typer.Option(metavar="RATE", help="Learning rate.")] = None,
-    batch: Annotated[int | None, typer.Option(metavar="N", help="Samples of the stream in a step.")] = None,
-    buffer_size: Annotated[int | None, typer.Option(metavar="N", help="Samples in the buffer.")] = None,
-    net: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A name, see `remnant list nets`, or FILE.py:NAME.")
-    ] = None,
-    per_class: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Use a fixed subset of this many training samples per class."),
-    ] = None,
-    changes: Settings = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder that contains the run folders. Default: runs, or that of a given run folder.",
-            show_default=False,
-        ),
-    ] = None,
-    data_dir: DataDir = None,
-    save_every: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Seconds between checkpoints; 0: every step.")
-    ] = 10.0,
-    force: Annotated[
-        bool, typer.Option("--force", help="Restart from the beginning and discard existing results.")
-    ] = False,
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", help="Stop if a data file cannot be read, instead of skipping it."),
-    ] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write TensorBoard events to the run folder.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the config and an estimate of time and memory only.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the run folder only.")] = False,
+    options: RunOptions,
 ) -> None:
     """Run an experiment, or resume it where it was interrupted.
 
@@ -93,20 +159,13 @@ def run(
     The last line printed is the run folder. Repeating the command resumes an interrupted run, bit for bit,
     and does nothing if the run is finished.
     """
-    named = {"method": method, "noise": noise, "seed": seed, "epochs": epochs, "lr": lr, "batch": batch}
-    named |= {"buffer_size": buffer_size, "net": net, "per_class": per_class}
-    texts = [f"{key}={value}" for key, value in named.items() if value is not None]
-    if any(word.startswith("-") for word in words or []):
-        options = {p.opts[0]: not getattr(p, "is_flag", False) for p in ctx.command.params}
-        raise RemnantError(unknown_option(words or [], options))
-    recipe, settings = parse(words or [], [*texts, *(changes or [])])
-    out = parent_of_run(recipe) if out is None else out
-    line = first_line(recipe, settings, out)
-    quiet = quiet or not is_first_rank()
-    if dry_run:
+    recipe, settings = options.parse(ctx, method=method, seed=seed)
+    out = parent_of_run(recipe) if options.out is None else options.out
+    line, quiet = first_line(recipe, settings, out), options.quiet or not is_first_rank()
+    if options.dry_run:
         check_single("--dry-run")
         print(fit(f"# run       {line}", sys.stdout, f"# {'':10s}"), flush=True)
-        print_plan(recipe, settings, out, data_dir, strict)
+        print_plan(recipe, settings, out, options.data_dir, options.strict)
         return
     if not quiet:
         print(fit(line, sys.stdout), flush=True)  # at once: importing torch takes seconds
@@ -115,9 +174,10 @@ def run(
     from remnant.experiment.run import run_recipe
     from remnant.experiment.runner import Options
 
-    loggers = [console_logger(quiet), *([TensorBoard()] if tensorboard else [])]
+    loggers = [console_logger(quiet), *([TensorBoard()] if options.tensorboard else [])]
+    how = Options(out, options.data_dir, options.force, options.save_every, options.strict)
     try:
-        folder = run_recipe(recipe, settings, Options(out, data_dir, force, save_every, strict), loggers)
+        folder = run_recipe(recipe, settings, how, loggers)
     except Interrupted as stop:
         if reports_errors():
             typer.echo(fit(f"\nremnant: {stop}", sys.stderr), err=True)
@@ -125,9 +185,8 @@ def run(
     if not quiet:
         from remnant.report.summary import Command, show
 
-        show(folder, Command(recipe, settings, out, data_dir))
-    if is_first_rank():
-        typer.echo(os.fsencode(folder))  # exactly, even if the terminal cannot show it
+        show(folder, Command(recipe, settings, out, options.data_dir))
+    typer.echo(os.fsencode(folder))  # exactly, even if the terminal cannot show it
 
 
 def parent_of_run(recipe: str | None) -> Path:

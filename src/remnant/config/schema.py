@@ -162,11 +162,19 @@ class Config(BaseModel):
         """Return the whole config as a recipe that reproduces the run."""
         return tomli_w.dumps(self.table())
 
+    def digest(self) -> str:
+        """Return a hash of the config and of extension sources, which is known before the data are loaded."""
+        content = json.dumps([FORMAT, with_sources(self.table())], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def run_name(self) -> str:
+        """Return the name of the run folder without the hash at its end."""
+        noise = re.sub(r"(^|:)[^:]*/", r"\1", short(REGISTRIES["noise"], self.noise))  # without folders
+        noise = re.sub(r"[^\w.=-]+", "-", noise)[:60]
+        return f"{self.name}-{self.label}-{noise}-s{self.seed}"
+
     def run_id(self, fingerprint: str) -> str:
         """Return the name of the run folder, which depends on config, data and extension sources."""
         parts = [FORMAT, fingerprint, with_sources(self.table()), *pretrained_weights(self.net)]
         content = json.dumps(parts, sort_keys=True)
-        digest = hashlib.sha256(content.encode()).hexdigest()[:8]
-        noise = re.sub(r"(^|:)[^:]*/", r"\1", short(REGISTRIES["noise"], self.noise))  # without folders
-        noise = re.sub(r"[^\w.=-]+", "-", noise)[:60]
-        return f"{self.name}-{self.label}-{noise}-s{self.seed}-{digest}"
+        return f"{self.run_name()}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"

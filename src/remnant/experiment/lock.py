@@ -11,7 +11,7 @@ from types import FrameType
 
 from filelock import FileLock, Timeout
 
-from remnant.errors import RemnantError
+from remnant.errors import Busy, RemnantError
 from remnant.experiment.checkpoint import short_reason
 
 
@@ -28,7 +28,7 @@ def locked(folder: Path) -> Iterator[None]:
             )
         lock.acquire(timeout=0)
     except Timeout:
-        raise RemnantError(
+        raise Busy(
             f"{folder}: another process is working on this run. Wait for it, or stop it first."
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a null character

@@ -82,6 +82,7 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         **cost(history),
         "versions": {name: version(name) for name in ("remnant", "torch", "numpy")},
         "git": git_commit(),
+        "config_digest": config.digest(),
         "environments": history.environments,
         "finished": True,
     }

@@ -40,11 +40,11 @@ def paper_figures(config: Config) -> PaperFigures | None:
         if column is None or faa is None:
             continue
         theirs = resolve(apply(read(name), _same(config)))
-        differences = tuple(_differences(theirs.table(), config.table()))
-        if theirs.name == config.name or not differences:
+        missing = tuple(differences(theirs.table(), config.table()))
+        if theirs.name == config.name or not missing:
             error = _cell(paper, "error", config.label, column)
             forgetting = _cell(paper, "forgetting", config.label, column)
-            found.append(PaperFigures(faa, error, forgetting, differences))
+            found.append(PaperFigures(faa, error, forgetting, missing))
     return min(found, key=lambda figures: len(figures.differences), default=None)
 
 
@@ -64,7 +64,8 @@ def _same(config: Config) -> dict[str, str]:
     return {"method": config.label, "noise": short(REGISTRIES["noise"], config.noise)}
 
 
-def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
+def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the settings of a published run that another run does not have."""
     for key, value in theirs.items():
         if key in IGNORED or value == ours.get(key):
             continue

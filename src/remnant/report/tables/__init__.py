@@ -1,0 +1,9 @@
+"""Tables of several runs: mean and standard error over seeds, and differences paired by seed."""
+
+from remnant.report.tables.formats import table_format, terminal, write_table
+from remnant.report.tables.grouping import METRICS, find_metrics, make_table
+from remnant.report.tables.stored import load_runs, store
+
+__all__ = [
+    "METRICS", "find_metrics", "load_runs", "make_table", "store", "table_format", "terminal", "write_table",
+]  # fmt: skip

@@ -1,0 +1,197 @@
+"""Tables of several runs: mean and standard error over seeds, and differences paired by seed."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from remnant.errors import RemnantError, nearest
+from remnant.experiment.metrics import mean, standard_error
+from remnant.report.runs import FinishedRun, differing_settings
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A value in result.json."""
+
+    name: str
+    title: str
+    path: tuple[str, ...]
+    higher_is_better: bool = True
+
+    def of(self, run: FinishedRun) -> float | None:
+        """Return the value of a run, or None if it was not measured."""
+        value: Any = run.result
+        for key in self.path:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return None if value is None else float(value)
+
+
+METRICS = {
+    metric.name: metric
+    for metric in (
+        Metric("faa", "accuracy", ("faa",)),
+        Metric("ff", "forgetting", ("ff",), higher_is_better=False),
+        Metric("aia", "incremental accuracy", ("aia",)),
+        Metric("bwt", "backward transfer", ("bwt",)),
+        Metric("fwt", "forward transfer", ("fwt",)),
+        Metric("purity", "purity", ("buffer", "purity")),
+        Metric("balance", "balance", ("buffer", "balance")),
+        Metric("seconds", "seconds", ("seconds",), higher_is_better=False),
+        Metric("rss", "peak MB", ("peak_rss_mb",), higher_is_better=False),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A mean over seeds with its standard error, which a single value does not have."""
+
+    mean: float
+    error: float | None
+    count: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that differ in the seed only."""
+
+    benchmark: str  # recipe and noise
+    method: str
+    settings: Mapping[str, Any]  # in which it differs from other groups, apart from the method
+    runs: Mapping[int, FinishedRun]  # by seed
+
+    @property
+    def title(self) -> str:
+        """Return the method with the settings in which the group differs."""
+        return " ".join([self.method, *(f"{key}={value}" for key, value in self.settings.items())])
+
+
+@dataclass(frozen=True)
+class Row:
+    """A group with a summary of each metric."""
+
+    group: Group
+    values: Mapping[str, Summary | None]
+    difference: Summary | None  # of the first metric to the reference; None: this is the reference
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Rows by benchmark, the best one first."""
+
+    metrics: tuple[Metric, ...]
+    rows: Mapping[str, Sequence[Row]]
+    references: Mapping[str, str]  # title of the group that the others are compared with, by benchmark
+
+
+def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
+    """Return metrics by name; raise RemnantError for an unknown name."""
+    for name in names:
+        if name not in METRICS:
+            raise RemnantError(
+                f"unknown metric {name!r}{nearest(name, METRICS)} Expected one of {', '.join(METRICS)}."
+            )
+    return tuple(METRICS[name] for name in dict.fromkeys(names))
+
+
+def make_table(
+    runs: Sequence[FinishedRun], metrics: Sequence[Metric], reference: str | None = None
+) -> ResultTable:
+    """Group runs by everything but the seed, and compare the groups of each benchmark.
+
+    They are compared with those of the method `reference`, or with the best group.
+    """
+    rows: dict[str, list[Row]] = {}
+    references: dict[str, str] = {}
+    for benchmark, groups in _by_benchmark(group_runs(runs)).items():
+        ordered = sorted(groups, key=lambda group: _rank(group, metrics[0]))
+        other = next((group for group in ordered if group.method == reference), ordered[0])
+        references[benchmark] = other.title
+        rows[benchmark] = [
+            Row(
+                group,
+                {metric.name: summary(_values(group, metric)) for metric in metrics},
+                None if group is other else paired_difference(group, other, metrics[0]),
+            )
+            for group in ordered
+        ]
+    return ResultTable(tuple(metrics), rows, references)
+
+
+def group_runs(runs: Sequence[FinishedRun]) -> list[Group]:
+    """Return groups of runs that differ in the seed only; the first of two equal runs is used."""
+    shown = [key for key in differing_settings(runs) if not _is_in_title(key)]
+    groups: dict[str, Group] = {}
+    for run in runs:
+        settings = {key: value for key, value in run.settings().items() if key != "seed"}
+        identity = json.dumps([run.method, run.noise, settings], sort_keys=True)
+        own = {key: settings[key] for key in shown if key in settings}
+        group = groups.setdefault(identity, Group(benchmark_of(run), run.method, own, {}))
+        groups[identity] = Group(group.benchmark, group.method, own, {run.seed: run} | dict(group.runs))
+    return list(groups.values())
+
+
+def _is_in_title(key: str) -> bool:
+    return key in ("seed", "name", "data") or key.startswith("noise.")
+
+
+def benchmark_of(run: FinishedRun) -> str:
+    """Return recipe and noise of a run, such as `digits, symmetric:0.4`."""
+    name = run.config.get("name", run.data)
+    validation = ", noisy validation split" if run.config.get("validation") else ""
+    return f"{name}, {run.noise}{validation}"
+
+
+def _by_benchmark(groups: Sequence[Group]) -> dict[str, list[Group]]:
+    found: dict[str, list[Group]] = {}
+    for group in groups:
+        found.setdefault(group.benchmark, []).append(group)
+    return found
+
+
+def _values(group: Group, metric: Metric) -> list[float]:
+    values = [metric.of(run) for run in group.runs.values()]
+    return [value for value in values if value is not None]
+
+
+def _rank(group: Group, metric: Metric) -> tuple[bool, float, str]:
+    values = _values(group, metric)
+    sign = -1 if metric.higher_is_better else 1
+    return not values, sign * mean(values) if values else 0.0, group.title
+
+
+def summary(values: Sequence[float]) -> Summary | None:
+    """Return mean and standard error, or None without values.
+
+    >>> summary([1.0, 3.0]), summary([5.0]), summary([])
+    (Summary(mean=2.0, error=1.0, count=2), Summary(mean=5.0, error=None, count=1), None)
+    """
+    if not values:
+        return None
+    return Summary(mean(values), standard_error(values) if len(values) > 1 else None, len(values))
+
+
+def paired_difference(group: Group, other: Group, metric: Metric) -> Summary | None:
+    """Return the difference to another group over the seeds that both have; None if they share none."""
+    pairs = [(metric.of(group.runs[seed]), metric.of(other.runs[seed])) for seed in _shared(group, other)]
+    return summary([a - b for a, b in pairs if a is not None and b is not None])
+
+
+def _shared(group: Group, other: Group) -> list[int]:
+    return sorted(group.runs.keys() & other.runs.keys())
+
+
+def seeds_text(seeds: Sequence[int]) -> str:
+    """Return seeds in short form.
+
+    >>> seeds_text([0, 1, 2, 3, 7])
+    '0-3, 7'
+    """
+    spans: list[list[int]] = []
+    for seed in sorted(seeds):
+        if spans and seed == spans[-1][-1] + 1:
+            spans[-1].append(seed)
+        else:
+            spans.append([seed])
+    return ", ".join(str(s[0]) if len(s) == 1 else f"{s[0]}-{s[-1]}" for s in spans)

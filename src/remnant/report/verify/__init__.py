@@ -1,0 +1,1 @@
+"""Comparison of results with the numbers and the claims of the paper."""

@@ -1,0 +1,1 @@
+"""Grids of runs, executed by processes of this machine, by Ray or by SLURM."""
