@@ -2,12 +2,14 @@
 
 PYTHON ?= python3
 VENV := .venv
+DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
+INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(VENV)/bin/pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: run test check test-slow test-data format tables
+.PHONY: run test check test-slow test-data test-browser chromium format tables
 
-run: $(READY)
-	$(VENV)/bin/remnant run
+run: $(DEMO)
+	$(VENV)/bin/remnant demo
 
 test: $(READY)
 	$(VENV)/bin/pytest
@@ -30,11 +32,31 @@ test-data: $(READY)
 tables: $(READY)
 	$(VENV)/bin/remnant table --update README.md docs/RESULTS.md
 
+# Opens a report in Chromium.
+test-browser: $(READY) chromium
+	$(VENV)/bin/pytest -m browser -n 0
+
 format: $(READY)
 	$(VENV)/bin/ruff format .
 	$(VENV)/bin/ruff check --fix .
 
-$(READY): pyproject.toml constraints.txt
+# Chromium for `make test-browser`: that of Debian as root, that of Playwright otherwise.
+chromium: $(READY)
+	@command -v chromium >/dev/null 2>&1 || \
+	{ [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && apt-get update -qq && apt-get install -qq -y chromium; } || \
+	$(VENV)/bin/playwright install chromium || { \
+	  echo "make test-browser needs Chromium, which could not be installed. On Debian: apt-get install chromium"; exit 1; }
+
+# `make run` installs what it runs, the other targets everything; both in one environment.
+$(DEMO): pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(INSTALL) '.[report]'
+	@touch $@
+
+$(READY): pyproject.toml constraints.txt | $(VENV)/bin/pip
+	$(INSTALL) '.[dev]'
+	@touch $(DEMO) $@
+
+$(VENV)/bin/pip:
 	@command -v $(PYTHON) >/dev/null 2>&1 || { \
 	  echo "remnant needs python3, version 3.11 or newer: $(PYTHON) was not found. Install it, or run: make PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -42,5 +64,3 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "remnant needs the Python module venv. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(VENV)/bin/pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@touch $@

@@ -127,7 +127,7 @@ def parts_of(folder: Path) -> dict[str, Any]:
     result = canonical(json.loads((folder / "result.json").read_text()))
     lines = [canonical(json.loads(line)) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     stored = {
-        KEYS.get(path.stem, path.stem): {k: v for k, v in tensors(path).items() if k != "loss"}
+        KEYS.get(path.stem, path.stem): {k: v for k, v in tensors(path).items() if k not in ("loss", "truth")}
         for path in sorted(folder.glob("*.safetensors"))
         if path.stem != "model"
     }

@@ -1,5 +1,6 @@
 """Small things that many tests need."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,8 @@ def run_in(tmp_path: Path, quiet: Quiet) -> Callable[..., Path]:
 
 @pytest.fixture
 def invoke(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Invoke:
-    """Run commands in an empty folder."""
+    """Run commands in an empty folder, without matplotlib: a tiny run would take as long as its report."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     return Invoke(monkeypatch, capsys)

@@ -16,6 +16,7 @@ def test_the_wheel_has_the_recipes_and_the_type_marker(tmp_path: Path) -> None:
     assert "remnant/py.typed" in names
     recipes = [path.relative_to(ROOT / "src") for path in ROOT.glob("src/remnant/config/recipes/**/*.toml")]
     assert {str(path) for path in recipes} <= set(names)
+    assert {f"remnant/report/html/templates/{name}" for name in ("report.html", "report.css")} <= set(names)
     assert not [name for name in names if name.startswith("tests")]
 
 

@@ -323,6 +323,7 @@ def test_training_does_not_depend_on_the_true_labels_and_their_metrics_are_null(
         assert without[key] == with_truth[key]
     a, b = (load_file(folder / "buffer.safetensors") for folder in folders)
     assert all(torch.equal(a[name], b[name]) for name in a)
+    assert b.keys() - a.keys() == {"truth"}  # for reports
     measured = with_truth["buffer"]
     needs_truth = {k for k in measured if k == "noisy" or k.startswith("purity")}
     assert {k for k, v in without["buffer"].items() if v is None} == needs_truth

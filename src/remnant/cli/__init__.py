@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from remnant.cli import check, compare, data, doctor, listing, run, sweep
+from remnant.cli import compare, data, doctor, listing, run, runs, sweep
 from remnant.cli.messages import fit
 from remnant.engine.parallel.ranks import reports_errors
 from remnant.errors import RemnantError, memory_errors, printable
@@ -19,13 +19,14 @@ ADDRESS_SPACE = 7 * 10**8  # bytes that torch and its libraries occupy, at least
 app = typer.Typer(
     name="remnant",
     help="Continual learning under noisy labels, with a small and clean replay buffer.",
-    epilog="Start with: remnant run",
+    epilog="Start with: remnant demo",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # Unknown options reach the command as words, so that it can say what to type instead.
+app.command("demo")(runs.demo)
 app.command("run", context_settings={"ignore_unknown_options": True})(run.run)
 app.command("compare", cls=compare.ListCommand, context_settings={"ignore_unknown_options": True})(
     compare.compare
@@ -35,7 +36,9 @@ app.command("table", cls=compare.ListCommand)(compare.table)
 app.command("tune", cls=compare.ListCommand, context_settings={"ignore_unknown_options": True})(sweep.tune)
 app.command("verify")(sweep.verify)
 app.command("list")(listing.list_)
-app.command("check")(check.check)
+app.command("report")(runs.report)
+app.command("runs")(runs.runs)
+app.command("check")(runs.check)
 app.command("doctor")(doctor.doctor)
 app.add_typer(data.app, name="data", help="Download and check datasets, show label noise.")
 

@@ -38,6 +38,10 @@ TableFile = Annotated[
     typer.Option("--table", metavar="FILE", help="Also write the table to a .csv, .md or .tex file."),
 ]
 
+ReportFile = Annotated[
+    Path | None, typer.Option("--report", metavar="FILE", help="Also write a report with figures, as HTML.")
+]
+
 
 class ListCommand(TyperCommand):
     """A command whose options in LISTS take all words up to the next option or setting."""
@@ -88,6 +92,7 @@ def compare(
     jobs: Jobs = 1,
     metric: MetricNames = "faa,ff,purity",
     table: TableFile = None,
+    report: ReportFile = None,
     options: RunOptions,
 ) -> None:
     """Run several methods with several seeds, and print a table of their results.
@@ -97,10 +102,12 @@ def compare(
       remnant compare --methods er er-ace aer-abs --seeds 0-4 --jobs 2
       remnant compare cifar10-small --methods er aer-abs --data-dir ~/data --table table.md
       remnant compare --methods er,aer-abs --noise symmetric:0.6 epochs=50 --metric faa purity
+      remnant compare --methods er aer-abs --report report.html
 
     Runs that are finished are not repeated, and interrupted ones are resumed. Values are means and standard
     errors over seeds; the difference to the best method is paired by seed.
     """
+    from remnant.report.html.page import check_installed
     from remnant.report.tables import find_metrics, table_format
     from remnant.sweep.backends import Resources
     from remnant.sweep.grid import comparison, parse_seeds
@@ -108,14 +115,29 @@ def compare(
     find_metrics(split_list(metric))  # before anything is run
     if table is not None:
         table_format(table)
+    if report is not None:
+        check_installed()
     recipe, settings = options.parse(ctx)
     if "method" in settings or "seed" in settings:
         raise RemnantError("expected --methods and --seeds, got a setting method or seed. Remove it.")
     configs = comparison(recipe, split_list(methods), parse_seeds(seeds), settings)
     cells = run_sweep(configs, options, Resources(jobs=jobs), parent_of_run(recipe))
     if cells:
-        print_runs(finished_runs(cells), split_list(metric), table)
+        runs = finished_runs(cells)
+        print_runs(runs, split_list(metric), table)
+        write_reports(runs, report)
         end(cells)
+
+
+def write_reports(runs: Sequence["FinishedRun"], file: Path | None) -> None:
+    """Write a report to the folder of each run, and one of all runs to a file if it is given."""
+    from remnant.report.html.page import write_report, write_run_report
+
+    for problem in filter(None, (write_run_report(run.folder) for run in runs)):
+        typer.echo(problem, err=True)
+    if file is not None and runs:
+        write_report(file, runs, {})
+        typer.echo(f"{file}")
 
 
 def run_sweep(
@@ -147,6 +169,7 @@ def sweep_options(options: RunOptions, out: Path, resources: "Resources") -> "Sw
         options.force,
         options.tensorboard,
         resources,
+        options.mlflow,
     )
 
 

@@ -72,6 +72,9 @@ Strict = Annotated[
 TensorBoardFlag = Annotated[
     bool, typer.Option("--tensorboard", help="Write TensorBoard events to the run folder.")
 ]
+MLflowFlag = Annotated[
+    bool, typer.Option("--mlflow", help="Write to MLflow: to MLFLOW_TRACKING_URI, or to mlflow.db in --out.")
+]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be run and an estimate of its time only.")
 ]
@@ -101,6 +104,7 @@ class RunOptions:
     force: Force = False
     strict: Strict = False
     tensorboard: TensorBoardFlag = False
+    mlflow: MLflowFlag = False
     dry_run: DryRun = False
     quiet: Quiet = False
 
@@ -170,11 +174,14 @@ def run(
     if not quiet:
         print(fit(line, sys.stdout), flush=True)  # at once: importing torch takes seconds
     from remnant.experiment.loggers.console import console_logger
+    from remnant.experiment.loggers.mlflow import MLflow
     from remnant.experiment.loggers.tensorboard import TensorBoard
     from remnant.experiment.run import run_recipe
     from remnant.experiment.runner import Options
+    from remnant.report.html.page import write_run_report
 
     loggers = [console_logger(quiet), *([TensorBoard()] if options.tensorboard else [])]
+    loggers += [MLflow()] if options.mlflow else []
     how = Options(out, options.data_dir, options.force, options.save_every, options.strict)
     try:
         folder = run_recipe(recipe, settings, how, loggers)
@@ -182,6 +189,10 @@ def run(
         if reports_errors():
             typer.echo(fit(f"\nremnant: {stop}", sys.stderr), err=True)
         raise typer.Exit(130) from stop
+    if not is_first_rank():
+        return
+    if problem := write_run_report(folder):
+        typer.echo(problem, err=True)
     if not quiet:
         from remnant.report.summary import Command, show
 

@@ -146,6 +146,18 @@ def scaled_by_occurrence(
     return {label: v * counts[label] * classes_seen / size for label, v in value.items()}
 
 
+def diversity(features: Tensor, y: Tensor) -> dict[int, float]:
+    """Return the variation within each class: the standard deviation over its samples, mean over features.
+
+    `features` (M, D) are those of a network trained jointly on clean labels (Fig. 4); 0 for equal samples.
+
+    >>> diversity(torch.tensor([[0.0, 5.0], [2.0, 5.0], [7.0, 7.0]]), torch.tensor([0, 0, 1]))
+    {0: 0.5, 1: 0.0}
+    """
+    deviation = {c: features[y == c].double().std(0, correction=0) for c in y.unique().tolist()}
+    return {label: float(values.mean()) for label, values in deviation.items()}
+
+
 def balance(y: Tensor, classes_seen: int) -> float | None:
     """Return the entropy of the class counts / log(classes seen): 1 if balanced, 0 for a single class.
 

@@ -134,7 +134,7 @@ def cost(history: History) -> dict[str, Any]:
 def buffer_file(learner: Learner, buffer: Buffer, stream: Stream) -> bytes:
     """Return a buffer as a safetensors file.
 
-    `index` is the position in the published dataset, `loss` the loss of the final network.
+    `index` is the position in the published dataset, `loss` that of the final network; `truth`, if known.
     """
     samples, size = buffer.samples(), len(buffer)
     return save(
@@ -144,6 +144,7 @@ def buffer_file(learner: Learner, buffer: Buffer, stream: Stream) -> bytes:
             "index": stream.index[samples.id],
             "task": buffer.task[:size].clone(),
             "loss": losses(learner, buffer, torch.arange(size)),
+            **({} if stream.truth is None else {"truth": stream.truth[samples.id]}),
         }
     )
 

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load
+from torch import Tensor
+
 from remnant.config.registries import OF_METHOD
 from remnant.errors import RemnantError
-from remnant.experiment.checkpoint import read_file, short_reason
+from remnant.experiment.checkpoint import READ_ERRORS, read_file, short_reason
 from remnant.experiment.result import is_finished, read_result, sha256
 
 
@@ -130,3 +133,21 @@ def differing_settings(runs: Sequence[FinishedRun]) -> list[str]:
         if key != "method" and any(len(different) > 1 for different in values.values()):
             differing.append(key)
     return differing
+
+
+def final_buffer(run: FinishedRun) -> dict[str, Tensor] | None:
+    """Return the samples of the buffer that is replayed, by column; None if the run has no buffer.
+
+    `truth`, the true labels, is missing if they are unknown.
+    """
+    name = next((name for name, found in run.result["buffers"].items() if found["size"]), None)
+    if name is None:
+        return None
+    path = run.folder / f"{name}.safetensors"
+    try:
+        return load(read_file(path))
+    except READ_ERRORS as error:
+        raise RemnantError(
+            f"{path}: expected the buffer of a finished run, but it is damaged ({short_reason(error)}). "
+            "Repeat the command that started the run, which writes it again."
+        ) from error

@@ -192,6 +192,7 @@ def files(folder: Path, result: dict[str, Any]) -> str:
     rows |= {"config.toml": "repeats this run"}
     rows |= {f"{names[0]}.safetensors": "the buffer"} if len(names) == 1 else {}
     rows |= {"*.safetensors": f"the buffers {', '.join(names)}"} if len(names) > 1 else {}
+    rows |= {"report.html": "figures, for the browser"} if (folder / "report.html").exists() else {}
     width = max(map(len, rows)) + 2
     return "\n".join([f"  {folder}/", *(f"    {name:{width}s}{about}" for name, about in rows.items())])
 

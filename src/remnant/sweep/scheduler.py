@@ -31,6 +31,7 @@ class SweepOptions:
     force: bool = False
     tensorboard: bool = False
     resources: Resources = Resources()
+    mlflow: bool = False
 
     def job(self, cell: Cell) -> Job:
         """Return the job of a run; a second attempt resumes the first one."""
@@ -40,6 +41,7 @@ class SweepOptions:
         return Job(
             cell.key, cell.config.table(), str(out), data_dir, self.save_every, self.strict, force,
             self.tensorboard,
+            self.mlflow,
         )  # fmt: skip
 
 

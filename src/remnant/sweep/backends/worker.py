@@ -14,6 +14,7 @@ from typing import Any
 from remnant.config import Config, resolve
 from remnant.errors import Busy, Interrupted, RemnantError
 from remnant.experiment.loggers import Logger
+from remnant.experiment.loggers.mlflow import MLflow
 from remnant.experiment.loggers.tensorboard import TensorBoard
 from remnant.experiment.run import execute
 from remnant.experiment.runner import Options
@@ -34,6 +35,7 @@ class Job:
     strict: bool = False
     force: bool = False
     tensorboard: bool = False
+    mlflow: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ def work(job: Job) -> Outcome:
         data_dir = None if job.data_dir is None else Path(job.data_dir)
         options = Options(out, data_dir, job.force, job.save_every, job.strict)
         loggers: list[Logger] = [TensorBoard()] if job.tensorboard else []
+        loggers += [MLflow()] if job.mlflow else []
         folder = execute(config, options, loggers)
     except Busy as error:
         return Outcome(job.key, "busy", error=str(error))

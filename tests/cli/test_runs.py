@@ -1,8 +1,105 @@
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from cli_helpers import TINY, Invoke
+from report_runs import measured, on_disk
+from run_folders import write_run
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    on_disk(tmp_path / "runs", [measured("er"), measured("aer-abs")])
+    return tmp_path / "runs"
+
+
+def test_a_report_of_a_folder_of_runs_is_written_with_its_figures(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", matplotlib)
+    on_disk(tmp_path / "few", [measured("er", accuracy=[[90.0, 80.0]], separation=[], memorisation=[])])
+    unfinished = write_run(tmp_path / "few" / "cut", measured("er-ace"))
+    (unfinished / "result.json").unlink()
+    done = invoke("report", "few", "-o", "new/page.html", "--figures", "drawn")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-1] == "new/page.html"
+    assert "cut is left out: not finished" in done.err
+    assert "<!doctype html>" in (tmp_path / "new" / "page.html").read_text()
+    names = {path.name for path in (tmp_path / "drawn").iterdir()}
+    assert {"digits-symmetric-0-4-buffer-purity.pdf", "digits-symmetric-0-4-buffer-purity.png"} <= names
+
+
+@pytest.mark.slow
+def test_the_demo_ends_with_a_table_and_the_path_of_a_report(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", matplotlib)
+    done = invoke("demo", "--quiet")
+    assert done.code == 0, done.err
+    assert [line.split()[0] for line in done.out.splitlines() if " ± " in line][:4] == [
+        "aer-abs", "er-ace", "er", "finetune",
+    ]  # fmt: skip
+    assert done.out.splitlines()[-1] == "runs/demo.html"
+    assert (tmp_path / "runs" / "demo.html").read_text().count("<figure") == 8
+    assert len(list(tmp_path.glob("runs/*/report.html"))) == 8
+
+
+def test_without_its_packages_a_report_is_an_error_before_anything_runs(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    for words in (["demo"], ["compare", "--methods", "er", "--report", "report.html"]):
+        done = invoke(*words)
+        assert done.code == 2
+        assert "pip install 'remnant[report]'" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_finished_runs_is_an_error(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "empty").mkdir()
+    done = invoke("report", "empty")
+    assert done.code == 2
+    assert "expected finished runs" in done.err
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_runs_are_listed_with_state_accuracy_and_disk_use(runs: Path, invoke: Invoke) -> None:
+    lines = invoke("runs").out.splitlines()
+    assert lines[0].split() == ["run", "state", "method", "data", "noise", "seed", "FAA", "disk"]
+    assert lines[1].split()[1:7] == ["finished", "aer-abs", "digits", "symmetric:0.4", "0", "70.0"]
+    assert lines[-1].startswith("2 runs, ")
+
+
+def test_without_runs_the_list_is_empty(invoke: Invoke) -> None:
+    assert invoke("runs").out == "0 runs, 0 kB\n"
+    done = invoke("runs", "nowhere")
+    assert done.code == 2
+
+
+def test_named_runs_are_removed_with_yes_and_kept_without_an_answer(
+    runs: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = sorted(path.name for path in runs.iterdir())
+    monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: SIM115
+    assert invoke("runs", "--remove", names[0]).code == 1
+    assert len(list(runs.iterdir())) == 2
+    done = invoke("runs", "--remove", names[0], "--yes")
+    assert done.code == 0, done.err
+    assert f"removed runs/{names[0]}" in done.out
+    assert [path.name for path in runs.iterdir()] == names[1:]
+    assert invoke("runs", str(runs), "--remove", names[1], "-y").code == 0
+    assert list(runs.iterdir()) == []
+
+
+def test_a_whole_folder_is_never_removed(runs: Path, invoke: Invoke) -> None:
+    for words in (["--remove"], ["runs", "--remove"]):
+        done = invoke("runs", *words, "--yes")
+        assert done.code == 2
+        assert "names of the runs" in done.err
+    assert "found none" in invoke("runs", "--remove", "no-such-run", "--yes").err
+    assert len(list(runs.iterdir())) == 2
 
 
 def test_check_prints_one_line_for_an_intact_run(invoke: Invoke) -> None:

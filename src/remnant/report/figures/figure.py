@@ -1,0 +1,150 @@
+"""A figure as a value: panels that draw on axes, a legend, and a caption; rendered as SVG, PDF and PNG."""
+
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from remnant.errors import RemnantError
+from remnant.report.figures.band import Band
+from remnant.report.figures.style import CSS, INK, MATPLOTLIB, LineStyle
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+WIDTH, HEIGHT = 3.6, 2.5  # of a panel, in inches
+LEFT, RIGHT, BOTTOM, TOP = 0.5, 0.08, 0.46, 0.27  # margins of a panel, in inches
+COLUMNS = 3  # panels side by side in a file
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes. Each panel of a page is an image of its own, so that they wrap on a phone."""
+
+    draw: "Callable[[Axes], None]"
+    title: str = ""
+    x: str = ""  # axis labels
+    y: str = ""
+    left: float = LEFT  # margin for tick labels, in inches
+    bottom: float = BOTTOM
+    height: float = HEIGHT
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels with a common legend and caption."""
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    legend: tuple[LineStyle, ...] = ()
+
+
+def draw_band(axes: "Axes", style: LineStyle, values: Band) -> None:
+    """Draw a line with a band of one standard error; few points have markers."""
+    marker = style.marker if len(values.x) <= 24 else ""
+    above = 2.1 if style.dash == "solid" else 2.2  # a solid line shows through an equal dashed one
+    axes.plot(values.x, values.mean, color=style.colour, linestyle=style.dash, marker=marker, zorder=above)
+    if any(not math.isnan(error) for error in values.error):
+        axes.fill_between(values.x, values.lower, values.upper, color=style.colour, alpha=0.18, linewidth=0)
+
+
+def whole_numbers(axes: "Axes", last: float) -> None:
+    """Let the x axis show whole numbers only, from 1 to `last`."""
+    from matplotlib.ticker import MaxNLocator
+
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=8))
+    margin = max(0.2, last / 60)
+    axes.set_xlim(1 - margin, last + margin)
+
+
+def svg(panel: Panel, prefix: str) -> str:
+    """Return a panel as an SVG element of a page: ids start with `prefix`, colours are CSS variables."""
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+
+    with matplotlib.rc_context(MATPLOTLIB):
+        canvas = Canvas(figsize=(WIDTH, panel.height))
+        axes = canvas.add_axes(_place(panel))
+        _draw(panel, axes)
+        text = io.StringIO()
+        canvas.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    return _for_page(text.getvalue(), prefix, panel)
+
+
+def _place(panel: Panel) -> tuple[float, float, float, float]:
+    """Return left, bottom, width and height of the axes as fractions of a panel."""
+    top = TOP if panel.title else 0.12
+    width, height = WIDTH - panel.left - RIGHT, panel.height - panel.bottom - top
+    return panel.left / WIDTH, panel.bottom / panel.height, width / WIDTH, height / panel.height
+
+
+def _draw(panel: Panel, axes: "Axes") -> None:
+    panel.draw(axes)
+    axes.set_title(panel.title)
+    axes.set_xlabel(panel.x)
+    axes.set_ylabel(panel.y)
+
+
+def _for_page(text: str, prefix: str, panel: Panel) -> str:
+    """Return the SVG of matplotlib without what a page does not need, and without ids that could collide."""
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.S)
+    text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
+    text = re.sub(r"font-family: [^;\"]*; ", "", text)  # that of the page
+    text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
+    used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", text))
+    text = re.sub(r' id="([^"]+)"', lambda m: f' id="{prefix}-{m[1]}"' if m[1] in used else "", text)
+    text = re.sub(r"(url\(|href=\")#", rf"\1#{prefix}-", text)
+    text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)  # hundredths of a point
+    text = re.sub(r"#[0-9a-f]{6}", lambda colour: CSS.get(colour[0], colour[0]), text)
+    text = re.sub(r"\s*\n\s*", " ", text)
+    name = " ".join(word for word in (panel.title, panel.y, "by" if panel.x else "", panel.x) if word)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{_attribute(name)}" ', 1).strip()
+
+
+def _attribute(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure as NAME.pdf and NAME.png, with its legend, and return the paths."""
+    import matplotlib
+    from matplotlib.figure import Figure as Canvas
+
+    columns = min(COLUMNS, len(figure.panels))
+    lines = -(-len(figure.panels) // columns)
+    size = WIDTH * columns, max(panel.height for panel in figure.panels) * lines
+    paths = [folder / f"{name}.{kind}" for kind in ("pdf", "png")]
+    with matplotlib.rc_context(MATPLOTLIB):
+        canvas = Canvas(figsize=size, layout="constrained")
+        for number, panel in enumerate(figure.panels):
+            _draw(panel, canvas.add_subplot(lines, columns, number + 1))
+        if figure.legend:
+            _add_legend(canvas, figure.legend)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            canvas.savefig(paths[0], metadata={"CreationDate": None})
+            canvas.savefig(paths[1], dpi=200, metadata={"Software": None})
+        except OSError as error:
+            raise RemnantError(
+                f"{error.filename or folder}: cannot be written ({error.strerror}). Choose another folder "
+                "with --figures."
+            ) from error
+    return paths
+
+
+def _add_legend(canvas: "Canvas", legend: Sequence[LineStyle]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D([], [], color=style.colour, linestyle=style.dash, marker=style.marker or None)
+        for style in legend
+    ]
+    labels = [style.label for style in legend]
+    canvas.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), labelcolor=INK)

@@ -1,0 +1,124 @@
+"""Runs grouped for comparison: by benchmark, then by method and settings, so that only seeds differ."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from remnant.methods.registry import METHODS
+from remnant.report.figures.style import LineStyle, line_styles
+from remnant.report.runs import FinishedRun, differing_settings
+from remnant.report.summary import as_text
+from remnant.report.tables.grouping import Group, benchmark_of, seeds_text
+
+# Settings that identify a benchmark or a repetition, and settings that do not affect the accuracy.
+NOT_NAMED = ("seed", "name", "data", "noise", "threads", "device", "compile", "channels_last")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A group of runs that differ in the seed only, as it appears in figures and tables."""
+
+    group: Group
+    style: LineStyle
+
+    @property
+    def label(self) -> str:
+        """Return the method, with the settings in which its runs differ: `aer-abs insertion.alpha=0.5`."""
+        return self.group.title
+
+    @property
+    def runs(self) -> list[FinishedRun]:
+        """Return the runs in the order of their seeds."""
+        return [self.group.runs[seed] for seed in self.seeds]
+
+    @property
+    def seeds(self) -> list[int]:
+        """Return the seeds of the runs."""
+        return sorted(self.group.runs)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """The runs on one dataset with one noise."""
+
+    title: str
+    variants: tuple[Variant, ...]
+
+    @property
+    def runs(self) -> list[FinishedRun]:
+        """Return the runs of all variants."""
+        return [run for variant in self.variants for run in variant.runs]
+
+
+def benchmarks(runs: Sequence[FinishedRun]) -> list[Benchmark]:
+    """Group runs by benchmark and method; a label has the same style in all benchmarks."""
+    found: dict[str, list[FinishedRun]] = {}
+    for run in runs:
+        found.setdefault(benchmark_of(run), []).append(run)
+    groups = {title: sorted(_groups(title, same), key=_rank) for title, same in found.items()}
+    labels = {group.title: group for same in groups.values() for group in same}
+    styles = line_styles(sorted(labels, key=lambda label: _rank(labels[label])))
+    return [
+        Benchmark(title, tuple(Variant(group, styles[group.title]) for group in same))
+        for title, same in groups.items()
+    ]
+
+
+def base_method(method: str) -> str:
+    """Return the method that a run with other components is based on.
+
+    >>> base_method("aer-abs-custom")
+    'aer-abs'
+    """
+    return method.removesuffix("-custom")
+
+
+def method_rank(method: str) -> tuple[int, str]:
+    """Return the position of a method in the list of methods; methods of extensions come last."""
+    names, base = list(METHODS), base_method(method)
+    return names.index(base) if base in METHODS else len(names), method
+
+
+def _rank(group: Group) -> tuple[tuple[int, str], str]:
+    return method_rank(group.method), group.title
+
+
+def _groups(benchmark: str, runs: Sequence[FinishedRun]) -> list[Group]:
+    """Group runs by the settings in which runs of the same method differ."""
+    found: dict[str, Group] = {}
+    for base in dict.fromkeys(base_method(run.method) for run in runs):
+        same = [run for run in runs if base_method(run.method) == base]
+        keys = [key for key in differing_settings(same) if key.partition(".")[0] not in NOT_NAMED]
+        for run in same:
+            settings = {key: value for key, value in run.settings().items() if key in keys}
+            group = Group(benchmark, base if settings else run.method, settings, {})
+            seeds = found.setdefault(group.title, group).runs
+            found[group.title] = Group(benchmark, group.method, settings, {run.seed: run} | dict(seeds))
+    return list(found.values())
+
+
+def seeds_sentence(variants: Sequence[Variant]) -> str:
+    """Return what a mean and a band are in a caption, with the seeds of each variant.
+
+    Variants with the same seeds are not listed separately.
+    """
+    groups: dict[str, list[str]] = {}
+    for variant in variants:
+        groups.setdefault(seeds_text(variant.seeds), []).append(variant.label)
+    if len(groups) == 1:
+        (seeds,) = groups
+        text = f"seed {seeds}" if seeds.isdecimal() else f"seeds {seeds}"
+    else:
+        text = "seeds " + "; ".join(f"{seeds} ({', '.join(names)})" for seeds, names in groups.items())
+    if all(len(variant.runs) == 1 for variant in variants):
+        return f"One run each, {text}." if len(variants) > 1 else f"One run, {text}."
+    return f"Mean and standard error over {text}."
+
+
+def common_settings(runs: Sequence[FinishedRun]) -> dict[str, str]:
+    """Return the settings that all runs share, as text."""
+    tables = [run.settings() for run in runs]
+    keys = [key for key in tables[0] if all(key in table for table in tables)]
+    return {
+        key: as_text(tables[0][key]) for key in keys if len({json.dumps(table[key]) for table in tables}) == 1
+    }

@@ -1,0 +1,109 @@
+"""The tables of the page: results beside those of the paper, and the list of runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from remnant.config import resolve
+from remnant.errors import RemnantError
+from remnant.experiment.loggers.console import duration
+from remnant.experiment.metrics import mean
+from remnant.report.figures.groups import Variant
+from remnant.report.paper import PaperFigures, paper_figures
+from remnant.report.runs import FinishedRun
+from remnant.report.tables.formats import value_text
+from remnant.report.tables.grouping import METRICS, Summary, paired_difference, seeds_text, summary
+
+ACCURACY, FORGETTING, PURITY = (METRICS[name] for name in ("faa", "ff", "purity"))
+
+
+@dataclass(frozen=True)
+class HtmlTable:
+    """Cells as text; the first column is a name, the others are numbers."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    best: int | None = None  # row with the highest accuracy
+
+
+def sentence(variants: Sequence[Variant]) -> str:
+    """Return which variant has the highest accuracy, and its difference to the next one, paired by seed."""
+    ordered = sorted(variants, key=_mean_accuracy, reverse=True)
+    accuracy = f"{value_text(_summary(ordered[0], 'faa'))} %"
+    if len(ordered) == 1:
+        return f"{ordered[0].label} has a final average accuracy of {accuracy}."
+    difference = value_text(paired_difference(ordered[0].group, ordered[1].group, ACCURACY))
+    to_next = "" if difference == "-" else f", {difference} points above {ordered[1].label}"
+    return f"{ordered[0].label} has the highest final average accuracy: {accuracy}{to_next}."
+
+
+def _mean_accuracy(variant: Variant) -> float:
+    return mean([float(run.result["faa"]) for run in variant.runs])
+
+
+def result_table(variants: Sequence[Variant]) -> tuple[HtmlTable, list[str]]:
+    """Return accuracy, forgetting, purity and time of each variant, and notes about the paper's numbers."""
+    best = max(range(len(variants)), key=lambda number: _mean_accuracy(variants[number]))
+    published = [_published(variant) for variant in variants]
+    columns = {
+        "method": [variant.label for variant in variants],
+        "final average accuracy": [value_text(_summary(variant, "faa")) for variant in variants],
+        "in the paper": [_paper_text(found) for found in published],
+        "to the best": [_to_best(variant, variants[best]) for variant in variants],
+        "forgetting": [value_text(_summary(variant, "ff")) for variant in variants],
+        "purity": [value_text(_summary(variant, "purity")) for variant in variants],
+        "time": [duration(mean([run.result["seconds"] for run in v.runs])) for v in variants],
+        "seeds": [seeds_text(variant.seeds) for variant in variants],
+    }
+    kept = {name: cells for name, cells in columns.items() if any(cell not in ("", "-") for cell in cells)}
+    rows = tuple(zip(*kept.values(), strict=True))
+    notes = [_difference_note(v, found) for v, found in zip(variants, published, strict=True) if found]
+    return HtmlTable(tuple(kept), rows, best if len(variants) > 1 else None), [n for n in notes if n]
+
+
+def _summary(variant: Variant, metric: str) -> Summary | None:
+    values = [METRICS[metric].of(run) for run in variant.runs]
+    return summary([value for value in values if value is not None])
+
+
+def _to_best(variant: Variant, best: Variant) -> str:
+    if variant is best:
+        return ""
+    return value_text(paired_difference(variant.group, best.group, ACCURACY), signed=True)
+
+
+def _published(variant: Variant) -> PaperFigures | None:
+    """Return the paper's results; None also for configs with Python objects, which have no text form."""
+    try:
+        return paper_figures(resolve(dict(variant.runs[0].config)))
+    except RemnantError:
+        return None
+
+
+def _paper_text(found: PaperFigures | None) -> str:
+    return "-" if found is None else value_text(Summary(found.faa, found.error, 5))
+
+
+def _difference_note(variant: Variant, found: PaperFigures) -> str:
+    if not found.differences:
+        return ""
+    return f"The paper's number for {variant.label} is for other settings: {', '.join(found.differences)}."
+
+
+def run_table(runs: Sequence[FinishedRun]) -> HtmlTable:
+    """Return a table with a line for each run."""
+    rows = tuple(
+        (
+            run.folder.name,
+            value_text(summary([run.result["faa"]])),
+            value_text(summary([run.result["ff"]])),
+            value_text(_run_purity(run)),
+            duration(run.result["seconds"]),
+        )
+        for run in runs
+    )
+    return HtmlTable(("run", "accuracy", "forgetting", "purity", "time"), rows)
+
+
+def _run_purity(run: FinishedRun) -> Summary | None:
+    value = PURITY.of(run)
+    return None if value is None else summary([value])

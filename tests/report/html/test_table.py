@@ -1,0 +1,49 @@
+from config_helpers import config_of
+from conftest import tiny_config
+from report_runs import measured, variants
+
+from remnant.report.html.table import result_table, run_table, sentence
+
+
+def test_each_method_has_mean_and_error_and_the_paired_difference_to_the_best() -> None:
+    runs = variants(
+        measured("er", 0, faa=40.0), measured("er", 1, faa=44.0),
+        measured("aer-abs", 0, faa=60.0), measured("aer-abs", 1, faa=70.0),
+    )  # fmt: skip
+    table, notes = result_table(runs)
+    assert notes == []
+    assert table.best == 1
+    cells = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+    assert cells[0]["final average accuracy"] == "42.0 ± 2.0"
+    assert cells[0]["to the best"] == "-23.0 ± 3.0"  # differences -20 and -26
+    assert cells[1]["to the best"] == ""
+    assert cells[1]["seeds"] == "0-1"
+    assert "in the paper" not in table.header
+    assert sentence(runs) == (
+        "aer-abs has the highest final average accuracy: 65.0 ± 5.0 %, 23.0 ± 3.0 points above er."
+    )
+
+
+def test_one_run_has_no_best_method() -> None:
+    runs = variants(measured("er", faa=40.0))
+    assert result_table(runs)[0].best is None
+    assert sentence(runs) == "er has a final average accuracy of 40.0 %."
+
+
+def test_the_numbers_of_the_paper_are_beside_those_of_its_benchmarks() -> None:
+    config = config_of("paper/cifar100", "noise=block:0.2", "epochs=5")
+    table, notes = result_table(variants(measured("aer-abs", 0, config.table())))
+    published = dict(zip(table.header, table.rows[0], strict=True))["in the paper"]
+    assert published.startswith("41.2")
+    assert notes == ["The paper's number for aer-abs is for other settings: epochs = 50."]
+
+
+def test_every_run_has_a_line() -> None:
+    table = run_table([measured("er"), measured("finetune", buffer=None)])
+    assert [row[0] for row in table.rows] == ["digits-er-s0", "digits-finetune-s0"]
+    assert table.rows[1][3] == "-"
+
+
+def test_a_config_that_cannot_be_resolved_has_no_published_numbers() -> None:
+    run = measured("er", 0, tiny_config().table() | {"net": {"python": "my_module:net"}})
+    assert "in the paper" not in result_table(variants(run))[0].header
