@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     )
     from remnant.methods.protocol import (
         Algorithm as Algorithm,
-        Learner as Learner,
         Setup as Setup,
+        TaskLearner as TaskLearner,
         Training as Training,
     )
     from remnant.methods.registry import METHODS as METHODS
@@ -43,7 +43,7 @@ _MODULES = {
     "experiment.loggers": ("Logger",),
     "methods.loop": ("Loop",),
     "methods.objective": ("AsymmetricCrossEntropy", "CrossEntropy"),
-    "methods.protocol": ("Algorithm", "Learner", "Setup", "Training"),
+    "methods.protocol": ("Algorithm", "Setup", "TaskLearner", "Training"),
     "methods.registry": ("METHODS",),
     "methods.replay": ("Replay",),
     "settings": ("setting",),

@@ -16,7 +16,7 @@ from remnant.data import Dataset, load, subset
 from remnant.data.dataset import Labels, Spec
 from remnant.engine.backend import Backend, find_device, find_precision, prefers_channels_last
 from remnant.errors import RemnantError, memory_errors
-from remnant.methods.protocol import Algorithm, Build, Learner, NewNet, Setup
+from remnant.methods.protocol import Algorithm, Build, NewNet, Setup, TaskLearner
 from remnant.nets import build as build_net
 from remnant.noise import check_clean
 from remnant.rng import Generators, derive, numpy_generator
@@ -135,13 +135,13 @@ def learner_builder(config: Config, stream: Stream, backend: Backend | None = No
     backend = backend or build_backend(config)
     new_net = net_builder(config, stream, backend)
 
-    def build(method: Algorithm, setup: Setup) -> Learner:
+    def build(method: Algorithm, setup: Setup) -> TaskLearner:
         setup = replace(setup, device=backend.device)
         return method.build(setup, new_net, Generators.from_seed(config.seed), stream.noise_rate)
 
     return build
 
 
-def build_learner(config: Config, stream: Stream, backend: Backend | None = None) -> Learner:
+def build_learner(config: Config, stream: Stream, backend: Backend | None = None) -> TaskLearner:
     """Build the learner of the config's method."""
     return learner_builder(config, stream, backend)(config.to_method(), config.setup())

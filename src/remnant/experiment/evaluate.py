@@ -10,7 +10,7 @@ from remnant.buffer import Buffer
 from remnant.engine.inference import CHUNK, cross_entropy
 from remnant.experiment import metrics
 from remnant.methods.consolidation.division import Division
-from remnant.methods.protocol import Learner
+from remnant.methods.protocol import TaskLearner
 from remnant.stream import Stream, Task, TestSplit
 
 MEASURED = 500  # samples of a task on which memorisation is measured: about 1 % of an epoch on CIFAR-10
@@ -32,7 +32,7 @@ class Accuracy:
     per_class: dict[int, float]
 
 
-def accuracy(learner: Learner, tests: tuple[TestSplit, ...]) -> Accuracy:
+def accuracy(learner: TaskLearner, tests: tuple[TestSplit, ...]) -> Accuracy:
     """Evaluate a learner on the test split of each task."""
     class_incremental, task_incremental, per_class = [], [], {}
     for test in tests:
@@ -123,13 +123,13 @@ def _agreement(
     return {"label_correction": correction, **metrics.detection(is_trusted, truth == y)}
 
 
-def losses(learner: Learner, buffer: Buffer, slots: Tensor) -> Tensor:
+def losses(learner: TaskLearner, buffer: Buffer, slots: Tensor) -> Tensor:
     """Return the losses of stored samples by the current network."""
     logits = torch.cat([learner.predict(buffer.x[part]) for part in slots.split(CHUNK)])
     return cross_entropy(logits, buffer.y[slots])
 
 
-def separation(learner: Learner, buffer: Buffer, stream: Stream, task: int) -> dict[str, float | None]:
+def separation(learner: TaskLearner, buffer: Buffer, stream: Stream, task: int) -> dict[str, float | None]:
     """Return the AUROC of the loss, noisy against clean, and the mean losses, of samples of past tasks.
 
     Of many samples, those that are evenly spaced in the buffer are measured, so that an epoch does not take
@@ -145,7 +145,7 @@ def separation(learner: Learner, buffer: Buffer, stream: Stream, task: int) -> d
     return {"separation": metrics.auroc(loss[clean], loss[~clean]), **metrics.mean_losses(loss, clean)}
 
 
-def memorisation(learner: Learner, task: Task, stream: Stream) -> dict[str, float | None] | None:
+def memorisation(learner: TaskLearner, task: Task, stream: Stream) -> dict[str, float | None] | None:
     """Return how well the network fits clean and noisy samples of a task, on evenly spaced samples of it.
 
     None if the true labels are unknown.

@@ -23,7 +23,7 @@ from remnant.experiment.loggers import Logger, RunStart
 from remnant.experiment.loggers.metrics_file import metrics_lines
 from remnant.experiment.result import buffer_file, environment, result_file, sha256, summarise
 from remnant.methods.epoch_schedule import Phase
-from remnant.methods.protocol import EpochDone, Learner, SamplesSplit, StepDone
+from remnant.methods.protocol import EpochDone, SamplesSplit, StepDone, TaskLearner
 from remnant.stream import Stream
 
 
@@ -42,7 +42,7 @@ class Run:
     """A single run, which can be interrupted and resumed."""
 
     def __init__(
-        self, config: Config, options: Options, loggers: Sequence[Logger], stream: Stream, learner: Learner,
+        self, config: Config, options: Options, loggers: Sequence[Logger], stream: Stream, learner: TaskLearner,
         folder: Path, backend: Backend,
     ) -> None:  # fmt: skip
         self.config, self.options, self.loggers = config, options, loggers
