@@ -33,7 +33,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "gdumb": {"consolidation": {"epochs": 3}},
 }
 MEMBERS = ("unused", "about", "build", "plan", "check", "time_steps")
-LEARNER = ("learn", "predict", "buffers", "state_dict", "load_state_dict")
+LEARNER = ("learn", "predict", "network", "statistics", "buffers", "state_dict", "load_state_dict")
 
 
 def tiny(method: str, **changes: Any) -> Config:  # noqa: ANN401

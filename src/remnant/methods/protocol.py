@@ -18,6 +18,7 @@ from remnant.stream import Task
 
 if TYPE_CHECKING:
     from remnant.methods.consolidation.division import Division
+    from remnant.methods.trajectory import Statistics
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,17 @@ class TaskLearner(Protocol):
 
     def predict(self, x: Tensor) -> Tensor:
         """Return logits (B, C) of raw inputs."""
+        ...
+
+    def network(self) -> nn.Module:
+        """Return the network that predicts."""
+        ...
+
+    def statistics(self, task: Task) -> "Statistics | None":
+        """Return what training has computed about the samples of the current task.
+
+        None for a method that does not train on the stream.
+        """
         ...
 
     def buffers(self) -> dict[str, Buffer]:
