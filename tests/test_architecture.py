@@ -19,7 +19,7 @@ PACKAGES = sorted({path.parent for path in FILES})
 # Every package imports from those before it only.
 ORDER = [
     "errors", "settings", "extensions", "rng", "transforms", "data", "noise", "stream", "engine", "nets",
-    "buffer", "methods", "config", "experiment", "report", "cli", "__main__",
+    "buffer", "suspects", "methods", "config", "experiment", "report", "cli", "__main__",
 ]  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from remnant.experiment import metrics
 from remnant.methods.consolidation.division import Division
 from remnant.methods.protocol import TaskLearner
 from remnant.stream import Stream, Task, TestSplit
+from remnant.suspects.scores import DEFAULT
+from remnant.suspects.table import Scored
 
 MEASURED = 500  # samples of a task on which memorisation is measured: about 1 % of an epoch on CIFAR-10
 SEPARATED = 2500  # stored samples on which separation is measured
@@ -20,6 +22,7 @@ PURITIES = (
     *("noisy", "purity", "purity_distinct", "purity_per_task", "purity_per_class"),
     "purity_per_class_scaled",
 )
+SUSPECTS = ("auroc", "average_precision", "precision_at_errors", "precision", "recall", "label_correction")
 NOT_SEPARATED: dict[str, float | None] = dict.fromkeys(("separation", "loss_clean", "loss_noisy"))
 
 
@@ -160,4 +163,32 @@ def memorisation(learner: TaskLearner, task: Task, stream: Stream) -> dict[str, 
         **metrics.mean_losses(cross_entropy(logits, observed), truth == observed),
         "memorised": metrics.memorised(predicted, observed, truth),
         "recovered": metrics.recovered(predicted, observed, truth),
+    }
+
+
+def suspects_report(found: Scored, stream: Stream) -> dict[str, Any]:
+    """Return how many labels are suspect and, if the true labels are known, how well they were detected.
+
+    noise_rate is the estimate in percent. auroc, average_precision and precision_at_errors are fractions;
+    precision, recall and label_correction are percentages: suspect labels that are noisy, noisy labels that
+    are suspect, and noisy labels whose suggested label is the true one.
+    """
+    report: dict[str, Any] = {
+        "score": DEFAULT,
+        "samples": len(found.id),
+        "suspect": int(found.is_suspect.sum()),
+        "noise_rate": 100 * found.noise_rate,
+        **dict.fromkeys(SUSPECTS),
+    }
+    if stream.truth is None:
+        return report
+    truth, doubt = stream.truth[found.id], -found.score
+    is_noisy = truth != found.y
+    return report | {
+        "auroc": metrics.auroc(doubt[~is_noisy], doubt[is_noisy]),
+        "average_precision": metrics.average_precision(doubt, is_noisy),
+        "precision_at_errors": metrics.precision_at_errors(doubt, is_noisy),
+        "precision": metrics.percentage(is_noisy[found.is_suspect]),
+        "recall": metrics.percentage(found.is_suspect[is_noisy]),
+        "label_correction": metrics.recovered(found.suggested, found.y, truth),
     }

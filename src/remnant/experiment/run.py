@@ -186,7 +186,8 @@ def set_aside_damaged(folder: Path, problems: Mapping[str, str], note: Callable[
 
 def clear(folder: Path, buffers: Sequence[str]) -> None:
     """Remove the files that a run wrote to its folder, starting with the results; other files are kept."""
-    names = ("result.json", "config.toml", "metrics.jsonl", *(f"{name}.safetensors" for name in buffers))
+    names = ("result.json", "config.toml", "metrics.jsonl", "suspects.csv", "model.safetensors")
+    names += tuple(f"{name}.safetensors" for name in buffers)
     try:
         for name in names:
             (folder / name).unlink(missing_ok=True)

@@ -18,7 +18,7 @@ from remnant.stream import Task
 
 if TYPE_CHECKING:
     from remnant.methods.consolidation.division import Division
-    from remnant.methods.trajectory import Statistics
+    from remnant.suspects.trajectory import Statistics
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ from remnant.methods.protocol import (
 )
 from remnant.methods.replay_checks import replay_problems
 from remnant.methods.timing import Only, fill, first_steps
-from remnant.methods.trajectory import Statistics, Trajectory
 from remnant.rng import Generators
 from remnant.stream import Batch, Task
+from remnant.suspects.trajectory import FORGETTING, LEARNING, Statistics, Trajectory
 
 CONSOLIDATE = "consolidate"
 
@@ -165,7 +165,8 @@ class ReplayLearner:
                     selection.replace(decision, inserted, task.number, _kept_logits(outcome, phase))  # 10
                 loss = None if outcome is None else outcome.loss
                 yield self.loop.step_done(task.number, phase, loss, len(batch))
-            self.trajectory.end_epoch(task, phase)
+            if Phase.TRAIN in phase:
+                self.trajectory.end_epoch(task, FORGETTING if Phase.ROLLBACK in phase else LEARNING)
             yield EpochDone(task.number, epoch, phase)
             if Phase.ROLLBACK in phase:  # 11
                 self._load_weights(self.saved)  # 12

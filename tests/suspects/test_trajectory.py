@@ -7,11 +7,10 @@ import torch
 from conftest import same, tiny_learner, tiny_stream
 
 from remnant.experiment.checkpoint import pack, unpack
-from remnant.methods.epoch_schedule import Phase
 from remnant.methods.protocol import EpochDone, StepDone
 from remnant.methods.registry import AER_ABS, ER, GDUMB
-from remnant.methods.trajectory import FORGETTING, LEARNING, Trajectory, agreements
 from remnant.stream import InMemory, Task
+from remnant.suspects.trajectory import FORGETTING, LEARNING, Trajectory, agreements
 
 CPU = torch.device("cpu")
 
@@ -32,39 +31,31 @@ def test_samples_are_compared_with_the_classes_of_their_task_only() -> None:
     task, trajectory = two_samples(), Trajectory(3, CPU)
     trajectory.start(task)
     trajectory.store(torch.tensor([1, 0]), torch.tensor([[0.0, 2.0, 9.0], [5.0, 1.0, 9.0]]))
-    trajectory.end_epoch(task, Phase.LEARN)
+    trajectory.end_epoch(task, LEARNING)
     found = trajectory.statistics(task)
     assert found.sums[:, LEARNING, 1].tolist() == [4, 2]
-    assert found.suggested.tolist() == [2, 2]  # of all classes
 
 
 def test_a_task_of_a_single_class_is_compared_with_all_classes() -> None:
     task, trajectory = two_samples((0,)), Trajectory(3, CPU)
     trajectory.start(task)
     trajectory.store(torch.tensor([0, 1]), torch.tensor([[5.0, 1.0, 2.0], [0.0, 1.0, 2.0]]))
-    trajectory.end_epoch(task, Phase.TRAIN)
+    trajectory.end_epoch(task, LEARNING)
     assert trajectory.statistics(task).sums[:, LEARNING, 1].tolist() == [3, -2]
 
 
 def test_learning_and_forgetting_epochs_are_counted_apart() -> None:
     task, trajectory = two_samples(), Trajectory(2, CPU)
     trajectory.start(task)
-    for phase, margins in ((Phase.FORGET, (1.0, 2.0)), (Phase.LEARN, (3.0, 4.0)), (Phase.LEARN, (5.0, 9.0))):
+    for kind, margins in ((FORGETTING, (1.0, 2.0)), (LEARNING, (3.0, 4.0)), (LEARNING, (5.0, 9.0))):
         logits = torch.tensor([[margins[0], 0.0], [0.0, margins[1]]])
         trajectory.store(torch.arange(2), logits)
-        trajectory.end_epoch(task, phase)
+        trajectory.end_epoch(task, kind)
     found = trajectory.statistics(task)
     assert found.epochs.tolist() == [2, 1]
     assert found.sums[:, LEARNING, 1].tolist() == [8, 13]
     assert found.sums[:, FORGETTING, 1].tolist() == [1, 2]
     assert found.last[:, LEARNING, 1].tolist() == [5, 9]
-
-
-def test_an_epoch_that_only_writes_is_not_counted() -> None:
-    task, trajectory = two_samples(), Trajectory(2, CPU)
-    trajectory.start(task)
-    trajectory.end_epoch(task, Phase.WRITE)
-    assert trajectory.epochs.tolist() == [0, 0]
 
 
 def test_every_epoch_counts_every_sample_once_and_a_rollback_keeps_the_statistics() -> None:

@@ -13,7 +13,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from remnant.engine.state import restore
-from remnant.methods.epoch_schedule import Phase
 from remnant.stream import Task
 
 AGREEMENTS = ("loss", "margin", "confidence")  # columns; how well the logits of a sample agree with its label
@@ -29,7 +28,6 @@ class Statistics:
     sums: Tensor  # (n, K, 3) over epochs of each kind
     last: Tensor  # (n, K, 3) in the last epoch of each kind
     epochs: Tensor  # (K,) number of epochs of each kind
-    suggested: Tensor  # (n,) class with the highest mean probability
 
     def __len__(self) -> int:
         return len(self.id)
@@ -55,7 +53,6 @@ class Trajectory:
 
     def __init__(self, classes: int, device: torch.device) -> None:
         self.logits = torch.empty(0, classes, device=device)  # of this epoch
-        self.probabilities = torch.empty(0, classes, device=device)  # sum over epochs
         self.sums = torch.empty(0, 2, len(AGREEMENTS), device=device)
         self.last = torch.empty(0, 2, len(AGREEMENTS), device=device)
         self.epochs = torch.zeros(2, dtype=torch.long)
@@ -70,25 +67,26 @@ class Trajectory:
         """Store the logits of a training step; `samples` are positions in the task."""
         self.logits[samples.to(self.logits.device)] = logits.to(self.logits.dtype)
 
-    def end_epoch(self, task: Task, phase: Phase) -> None:
-        """Add an epoch to the statistics; samples are compared with the classes of the task."""
-        if Phase.TRAIN not in phase:
-            return
+    def end_epoch(self, task: Task, kind: int) -> None:
+        """Add an epoch of this kind to the statistics; samples are compared with the classes of the task."""
         y = task.y.to(self.logits.device)
         is_excluded = torch.zeros(self.logits.shape[1], dtype=torch.bool)
         if len(task.classes) > 1:  # a single class is compared with all others
             is_excluded = ~is_excluded.index_fill(0, torch.tensor(task.classes), True)
         found = agreements(self.logits.masked_fill(is_excluded.to(y.device), -torch.inf), y)
-        kind = FORGETTING if Phase.ROLLBACK in phase else LEARNING
         self.sums[:, kind] += found
         self.last[:, kind] = found
         self.epochs[kind] += 1
-        self.probabilities += self.logits.softmax(1)
 
     def statistics(self, task: Task) -> Statistics:
         """Return the statistics of the task so far."""
-        sums, last, suggested = self.sums.cpu(), self.last.cpu(), self.probabilities.argmax(1).cpu()
-        return Statistics(task.id, task.y, sums.clone(), last.clone(), self.epochs.clone(), suggested)
+        return Statistics(
+            task.id,
+            task.y,
+            self.sums.to("cpu", copy=True),
+            self.last.to("cpu", copy=True),
+            self.epochs.clone(),
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """Return the complete state."""
@@ -96,4 +94,4 @@ class Trajectory:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a saved state."""
-        restore(self, state, varying=("logits", "probabilities", "sums", "last"))
+        restore(self, state, varying=("logits", "sums", "last"))
