@@ -1,8 +1,8 @@
 """Measure how well each suspicion score finds noisy labels, with cleanlab for comparison.
 
-Every cell is a dataset, a noise and a seed. A method learns the stream once; all scores are computed from this
-run. cleanlab gets out-of-sample probabilities of five networks, each trained jointly, without tasks, on four
-fifths of the samples for as many epochs; its own package computes the scores in an environment of its own.
+Every cell is a dataset, a noise and a seed. A method learns the stream once; all scores are computed from
+this run. cleanlab gets out-of-sample probabilities of five networks, each trained jointly, without tasks, on
+four fifths of the samples for as many epochs; its own package computes the scores in its own environment.
 
     python bench/detection.py digits fashion --seeds 0 1 2 --out detection
     python -m venv /tmp/cleanlab && /tmp/cleanlab/bin/pip install cleanlab

@@ -19,7 +19,8 @@ PACKAGES = sorted({path.parent for path in FILES})
 # Every package imports from those before it only.
 ORDER = [
     "errors", "settings", "extensions", "rng", "transforms", "data", "noise", "stream", "engine", "nets",
-    "buffer", "suspects", "methods", "config", "experiment", "report", "cli", "__main__",
+    "buffer", "suspects", "methods", "config", "models",
+    "experiment", "learner", "report", "cli", "__main__",
 ]  # fmt: skip
 
 

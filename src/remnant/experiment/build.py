@@ -101,12 +101,12 @@ def build_backend(config: Config, started_with: Mapping[str, Any] | None = None)
     return Backend(device, find_precision(chosen["precision"], device), layout, config.compile)
 
 
-def net_builder(config: Config, stream: Stream, backend: Backend) -> NewNet:
+def net_builder(config: Config, spec: Spec, backend: Backend) -> NewNet:
     """Return the function that builds networks by name."""
-    _tested_net(config, stream.spec)
+    _tested_net(config, spec)
 
     def new_net(name: str, *, normed_head: bool = False) -> nn.Module:
-        return backend.prepare(build_net(config.net, stream.spec, derive(config.seed, name), normed_head))
+        return backend.prepare(build_net(config.net, spec, derive(config.seed, name), normed_head))
 
     return new_net
 
@@ -133,7 +133,7 @@ def _tested_net(config: Config, spec: Spec) -> nn.Module:
 def learner_builder(config: Config, stream: Stream, backend: Backend | None = None) -> Build:
     """Return the function that builds a learner of a method for this stream."""
     backend = backend or build_backend(config)
-    new_net = net_builder(config, stream, backend)
+    new_net = net_builder(config, stream.spec, backend)
 
     def build(method: Algorithm, setup: Setup) -> TaskLearner:
         setup = replace(setup, device=backend.device)

@@ -8,6 +8,7 @@ from remnant.experiment import checkpoint, evaluate
 from remnant.experiment.loggers.metrics_file import metrics_lines
 from remnant.experiment.result import History, buffer_file, result_file, sha256, summarise
 from remnant.methods.protocol import TaskLearner
+from remnant.models.model import FILE as MODEL, model_file
 from remnant.stream import Stream
 from remnant.suspects.collected import Collected
 from remnant.suspects.table import Scored, scored, suspects_file
@@ -40,5 +41,6 @@ def _of_learner(
     for name, buffer in learner.buffers().items():
         if len(buffer):
             yield f"{name}.safetensors", buffer_file(learner, buffer, stream)
+    yield MODEL, model_file(learner.network(), config, stream.spec)
     if suspects is not None:
         yield "suspects.csv", suspects_file(suspects, stream, learner.buffers())
