@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from remnant.data import Dataset as Dataset, Entry as Entry, Spec as Spec, arrays as arrays, load as load
     from remnant.experiment.loggers import Logger as Logger
     from remnant.experiment.run import run as run
+    from remnant.learner.learner import Learner as Learner
     from remnant.methods.loop import Loop as Loop
     from remnant.methods.objective import (
         AsymmetricCrossEntropy as AsymmetricCrossEntropy,
@@ -41,6 +42,7 @@ _MODULES = {
     "data": ("Dataset", "Entry", "Spec", "arrays", "load"),
     "experiment.run": ("run",),
     "experiment.loggers": ("Logger",),
+    "learner.learner": ("Learner",),
     "methods.loop": ("Loop",),
     "methods.objective": ("AsymmetricCrossEntropy", "CrossEntropy"),
     "methods.protocol": ("Algorithm", "Setup", "TaskLearner", "Training"),
