@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from remnant.cli import check, data, doctor, listing, run
+from remnant.cli import check, data, doctor, learner, listing, run
 from remnant.cli.messages import fit
 from remnant.errors import RemnantError, memory_errors, printable
 
@@ -26,6 +26,9 @@ app = typer.Typer(
 )
 # Unknown options reach the command as words, so that it can say what to type instead.
 app.command("run", context_settings={"ignore_unknown_options": True})(run.run)
+app.command("learn")(learner.learn)
+app.command("predict")(learner.predict)
+app.command("export")(learner.export)
 app.command("list")(listing.list_)
 app.command("check")(check.check)
 app.command("doctor")(doctor.doctor)

@@ -99,6 +99,11 @@ class Learner:
         """Return the labels known so far, in the order of the columns of `predict_proba`."""
         return np.array(self._labels)
 
+    @property
+    def samples(self) -> int:
+        """Return the number of samples learned so far."""
+        return self._samples
+
     def learn(self, images: Any, labels: Any = None) -> "Learner":  # noqa: ANN401
         """Learn a task: images with labels, a dataset of pairs, or a folder of class folders.
 
