@@ -17,7 +17,10 @@ from remnant import cli
 from remnant.config import recipe, resolve
 
 ROOT = Path(__file__).parent.parent
-PAGES = {name: (ROOT / name).read_text() for name in ("README.md", "docs/usage.md", "docs/extend.md")}
+PAGES = {
+    name: (ROOT / name).read_text()
+    for name in ("README.md", "docs/usage.md", "docs/extend.md", "docs/learner.md")
+}
 NEEDS_DATA = ("--data-dir", "data get", "--install-completion")  # files or a shell that a test does not have
 NEEDS_MINUTES = ("+consolidation", "+dividemix", "--method spr", "--method cnll")
 
@@ -63,7 +66,7 @@ def test_the_commands_of_the_readme_run(checkout: Path, monkeypatch: pytest.Monk
     run_all(commands("README.md"), monkeypatch)
 
 
-@pytest.mark.parametrize("page", ["docs/usage.md", "docs/extend.md"])
+@pytest.mark.parametrize("page", ["docs/usage.md", "docs/extend.md", "docs/learner.md"])
 def test_the_commands_of_the_other_pages_run(
     page: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,7 +53,7 @@ def test_the_card_of_a_run_has_data_noise_metrics_and_settings(run_in: RunIn) ->
     for text in (
         "data: digits",
         "added noise: symmetric:0.4",
-        "labels: 40.0 %",
+        "noise rate of the training labels",
         "accuracy, test split",
         "[net]",
     ):
