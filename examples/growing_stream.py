@@ -14,7 +14,7 @@ SETTINGS = {"net": "small:16", "buffer_size": 60, "epochs": 6, "batch": 16}
 
 
 def main(per_class: int = 60) -> float:
-    """Learn three pairs of digits, print the most doubtful labels, and return the accuracy on clean labels."""
+    """Learn three pairs of digits, print the most doubtful labels, and return the accuracy."""
     rng, digits = np.random.default_rng(0), load_digits()
     images = (digits.images / 16).astype(np.float32)
     learner = Learner("aer-abs", **SETTINGS)

@@ -70,4 +70,5 @@ def counts_of(y: Tensor) -> Tensor:
     tensor([2, 2, 1])
     """
     _, position, counts = y.unique(return_inverse=True, return_counts=True)
-    return counts[position]
+    result: Tensor = counts[position]
+    return result
