@@ -5,8 +5,9 @@ from pathlib import Path
 
 from remnant.config import Config
 from remnant.experiment import checkpoint, evaluate
+from remnant.experiment.checkpoint import History
 from remnant.experiment.loggers.metrics_file import metrics_lines
-from remnant.experiment.result import History, buffer_file, result_file, sha256, summarise
+from remnant.experiment.result import buffer_file, result_file, sha256, summarise
 from remnant.methods.protocol import TaskLearner
 from remnant.models.model import FILE as MODEL, model_file
 from remnant.stream import Stream

@@ -186,8 +186,8 @@ def set_aside_damaged(folder: Path, problems: Mapping[str, str], note: Callable[
 
 def clear(folder: Path, buffers: Sequence[str]) -> None:
     """Remove the files that a run wrote to its folder, starting with the results; other files are kept."""
-    names = ("result.json", "config.toml", "metrics.jsonl", "suspects.csv", "model.safetensors")
-    names += tuple(f"{name}.safetensors" for name in buffers)
+    written = ("result.json", "config.toml", "metrics.jsonl", "suspects.csv")
+    names = (*written, *(f"{name}.safetensors" for name in ("model", *buffers)))
     try:
         for name in names:
             (folder / name).unlink(missing_ok=True)

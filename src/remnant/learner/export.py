@@ -52,7 +52,7 @@ def to_onnx(model: Model) -> bytes:
             f"expected the packages for ONNX, but {error.name} is not installed. Install them with "
             "pip install 'remnant[export]'."
         ) from error
-    net = RawInputs(model).eval().to(memory_format=torch.contiguous_format)
+    net = RawInputs(model).eval().to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     with _without_warnings():
         program = torch.onnx.export(
             net, (random_inputs(model, 2),), dynamo=True, input_names=["inputs"], output_names=["logits"],

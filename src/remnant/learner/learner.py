@@ -26,7 +26,7 @@ from remnant.learner.saved import SavedLearner, read_learner, write_learner
 from remnant.methods.protocol import Algorithm, StepDone, TaskLearner
 from remnant.models.description import config_for, names_of
 from remnant.models.model import Label, Model
-from remnant.nets.given import Given
+from remnant.nets.module import GivenModule
 from remnant.rng import Generators
 from remnant.stream import Task
 from remnant.suspects.collected import evidence_of
@@ -83,7 +83,7 @@ class Learner:
         deviation of the first images, crops, and flips colour images. Image files are resized to
         `image_size`.
         """
-        net = Given(net, head) if isinstance(net, nn.Module) else net
+        net = GivenModule(net, head) if isinstance(net, nn.Module) else net
         self._settings = {"method": method, "net": net, "buffer_size": buffer_size, **settings}
         self._labels: list[Label] = [] if classes is None else _distinct(to_labels(classes))
         self._transform, self._side = transform, image_size
@@ -112,7 +112,7 @@ class Learner:
         samples = to_samples(images, labels, self._side)
         if len({type(label) for label in [*self._labels, *samples.labels]}) > 1:
             raise RemnantError("expected labels that are all strings or all integers, got both.")
-        new = sorted(set(samples.labels) - set(self._labels))  # type: ignore[type-var]
+        new = sorted(set(samples.labels) - set(self._labels))
         x = self._prepare(samples.x, [*self._labels, *new])
         with memory_errors(), compute_threads(self._config().threads):
             self._extend(new)
@@ -207,7 +207,7 @@ class Learner:
             self._learner = self._build()
         elif added:
             net, state, before = self._settings["net"], self._learner.state_dict(), len(self._labels)
-            if isinstance(net, Given):
+            if isinstance(net, GivenModule):
                 net.check_grows()
             self._labels += added
             self._spec = replace(self._spec, classes=names_of(self._labels))

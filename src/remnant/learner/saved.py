@@ -16,13 +16,13 @@ from remnant.experiment.checkpoint import (
     generations,
     pack,
     read as read_checkpoint,
-    read_file,
     short_reason,
     unpack,
     write_atomically,
 )
 from remnant.models.description import describe_spec, to_spec
 from remnant.models.model import FILE as MODEL, Label, model_file, read_model
+from remnant.settings import read_file
 from remnant.suspects.scores import Evidence
 from remnant.suspects.trajectory import Statistics
 

@@ -27,7 +27,7 @@ class WithHead(nn.Module):
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class GivenModule:
     """A factory that copies a module: with `head` features it gets a linear layer, else it returns logits."""
 
     module: nn.Module
