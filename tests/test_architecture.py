@@ -19,7 +19,8 @@ PACKAGES = sorted({path.parent for path in FILES})
 # Every package imports from those before it only.
 ORDER = [
     "errors", "settings", "extensions", "rng", "transforms", "data", "noise", "stream", "engine", "nets",
-    "features", "buffer", "methods", "config", "experiment", "sweep", "report", "cli", "__main__",
+    "features", "buffer", "suspects", "methods", "config", "models", "experiment", "learner", "sweep",
+    "report", "cli", "__main__",
 ]  # fmt: skip
 
 

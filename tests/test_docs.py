@@ -21,7 +21,7 @@ from remnant.sweep.grid import expand
 ROOT = Path(__file__).parent.parent
 PAGES = {
     name: (ROOT / name).read_text()
-    for name in ("README.md", "docs/usage.md", "docs/extend.md", "docs/experiments.md")
+    for name in ("README.md", "docs/usage.md", "docs/extend.md", "docs/experiments.md", "docs/learner.md")
 }
 # Files, a shell, a cluster or hours that a test does not have.
 NEEDS_DATA = (
@@ -88,7 +88,7 @@ def test_the_commands_of_the_readme_run(checkout: Path, monkeypatch: pytest.Monk
     run_all(commands("README.md"), monkeypatch)
 
 
-@pytest.mark.parametrize("page", ["docs/usage.md", "docs/extend.md", "docs/experiments.md"])
+@pytest.mark.parametrize("page", sorted(PAGES.keys() - {"README.md"}))
 def test_the_commands_of_the_other_pages_run(
     page: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

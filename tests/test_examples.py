@@ -23,7 +23,7 @@ WORDS = {
 
 
 def test_every_example_is_tested() -> None:
-    assert sorted(WORDS) == sorted(path.name for path in EXAMPLES.glob("*.py"))
+    assert sorted([*WORDS, "growing_stream.py"]) == sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
 @pytest.mark.parametrize("name", WORDS)
@@ -70,3 +70,8 @@ def test_ntd_in_python_gives_the_result_of_the_command_line(invoke: Invoke, tmp_
     results = [json.loads((f / "result.json").read_text()) for f in (folder, other)]
     assert results[0]["accuracy"] == results[1]["accuracy"]
     assert results[0]["buffer"] == results[1]["buffer"]
+
+
+def test_the_growing_stream_learns_classes_that_arrive_later() -> None:
+    main = from_file(f"{EXAMPLES}/growing_stream.py:main", "function")
+    assert main(per_class=20) > 0.4  # type: ignore[operator]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from remnant.data import Dataset as Dataset, Entry as Entry, Spec as Spec, arrays as arrays, load as load
     from remnant.experiment.loggers import Logger as Logger
     from remnant.experiment.run import run as run
+    from remnant.learner.learner import Learner as Learner
     from remnant.methods.loop import Loop as Loop
     from remnant.methods.objective import (
         AsymmetricCrossEntropy as AsymmetricCrossEntropy,
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     )
     from remnant.methods.protocol import (
         Algorithm as Algorithm,
-        Learner as Learner,
         Setup as Setup,
+        TaskLearner as TaskLearner,
         Training as Training,
     )
     from remnant.methods.registry import METHODS as METHODS
@@ -41,9 +42,10 @@ _MODULES = {
     "data": ("Dataset", "Entry", "Spec", "arrays", "load"),
     "experiment.run": ("run",),
     "experiment.loggers": ("Logger",),
+    "learner.learner": ("Learner",),
     "methods.loop": ("Loop",),
     "methods.objective": ("AsymmetricCrossEntropy", "CrossEntropy"),
-    "methods.protocol": ("Algorithm", "Learner", "Setup", "Training"),
+    "methods.protocol": ("Algorithm", "Setup", "TaskLearner", "Training"),
     "methods.registry": ("METHODS",),
     "methods.replay": ("Replay",),
     "settings": ("setting",),

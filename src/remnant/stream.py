@@ -74,6 +74,7 @@ class Stream:
     index: Tensor  # (N,) positions in the published dataset
     fingerprint: str  # digest of all inputs and labels
     skipped: Mapping[str, str] = field(default_factory=dict)  # file that could not be read -> reason
+    files: tuple[str, ...] = ()  # (N,) file of each training sample; empty if they have none
 
     @property
     def noise_rate(self) -> float | None:
@@ -183,6 +184,7 @@ def make_stream(
         index=torch.from_numpy(data.index),
         fingerprint=_fingerprint(data, y),
         skipped=data.skipped,
+        files=data.files,
     )
 
 

@@ -112,3 +112,21 @@ def test_help_fits_80_columns_and_cuts_no_sentence(
     shown = invoke(*words, "--help").out
     assert max(len(line) for line in shown.splitlines()) <= 80
     assert not re.search(r"\w\.\.\.$", shown, re.M)
+
+
+def test_doctor_shows_versions_and_passes_its_self_test(invoke: Invoke) -> None:
+    done = invoke("doctor")
+    assert done.code == 0
+    for word in (
+        "torch",
+        "processor",
+        "linear algebra",
+        "cores",
+        "device=auto",
+        "precision=auto",
+        "channels_last=auto",
+        "bitwise identical",
+        "self test",
+        "ok",
+    ):
+        assert word in done.out

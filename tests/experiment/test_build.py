@@ -122,7 +122,7 @@ def test_joint_training_has_one_task_with_all_samples() -> None:
 
 def test_networks_of_one_name_have_the_same_initial_weights() -> None:
     config = tiny_config(channels_last=True)
-    new_net = net_builder(config, build_stream(config, None), build_backend(config))
+    new_net = net_builder(config, build_stream(config, None).spec, build_backend(config))
     a, b, other = new_net("net"), new_net("net"), new_net("expert")
     for name, value in a.state_dict().items():
         assert torch.equal(value, b.state_dict()[name])

@@ -151,7 +151,13 @@ def test_result_json_has_the_hashes_of_all_files_and_of_itself(run_in: RunIn) ->
     found = result(folder)
     assert found["files"] == {
         name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        for name in ("config.toml", "metrics.jsonl", "buffer.safetensors")
+        for name in (
+            "config.toml",
+            "metrics.jsonl",
+            "buffer.safetensors",
+            "suspects.csv",
+            "model.safetensors",
+        )
     }
     assert damage(folder) == {}
     text = (folder / "result.json").read_text()

@@ -13,10 +13,10 @@ from remnant.methods.epoch_schedule import Phase
 from remnant.methods.protocol import (
     Algorithm,
     EpochDone,
-    Learner,
     Problem,
     SamplesSplit,
     StepDone,
+    TaskLearner,
     Training,
 )
 from remnant.methods.registry import METHODS
@@ -33,7 +33,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "gdumb": {"consolidation": {"epochs": 3}},
 }
 MEMBERS = ("unused", "about", "build", "plan", "check", "time_steps")
-LEARNER = ("learn", "predict", "buffers", "state_dict", "load_state_dict")
+LEARNER = ("learn", "predict", "network", "statistics", "buffers", "state_dict", "load_state_dict")
 
 
 def tiny(method: str, **changes: Any) -> Config:  # noqa: ANN401
@@ -60,7 +60,7 @@ def test_settings_that_a_method_does_not_read_are_fields_of_training() -> None:
 
 
 def test_a_learner_is_given_a_task_and_returns_events() -> None:
-    hints = get_type_hints(Learner.learn)
+    hints = get_type_hints(TaskLearner.learn)
     assert hints["task"].__name__ == "Task"
     assert "noise_rate" in get_type_hints(Algorithm.build)
     assert not {"truth", "stream", "observed"} & get_type_hints(Algorithm.build).keys()

@@ -16,7 +16,7 @@ from remnant.buffer.scoring import Scores, Scoring
 from remnant.methods.epoch_schedule import Always, Phase
 from remnant.methods.loop import even_batches
 from remnant.methods.objective import DarkReplay, Objective, Outcome
-from remnant.methods.protocol import EpochDone, Event, Learner, StepDone
+from remnant.methods.protocol import EpochDone, Event, StepDone, TaskLearner
 from remnant.methods.registry import (
     AER_ABS,
     DER,
@@ -372,7 +372,7 @@ def test_the_search_finds_true_labels_in_a_source_that_holds_them() -> None:
 
 def test_a_task_has_no_field_for_true_labels_or_test_samples() -> None:
     assert {field.name for field in fields(Task)} == {"number", "classes", "id", "y", "source", "device"}
-    assert get_type_hints(Learner.learn)["task"] is Task
+    assert get_type_hints(TaskLearner.learn)["task"] is Task
     assert "truth" in {field.name for field in fields(Stream)}
 
 

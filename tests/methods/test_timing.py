@@ -9,7 +9,7 @@ from conftest import tiny_net, tiny_setup, tiny_stream
 from remnant.buffer.buffer import Buffer
 from remnant.methods import timing
 from remnant.methods.epoch_schedule import Phase, phases
-from remnant.methods.protocol import Algorithm, EpochDone, Event, Learner, Setup, StepDone
+from remnant.methods.protocol import Algorithm, EpochDone, Event, Setup, StepDone, TaskLearner
 from remnant.methods.registry import METHODS
 from remnant.methods.replay import Replay
 from remnant.methods.timing import Only, fill, first_steps, seconds_by_work, time_full_delay
@@ -89,7 +89,7 @@ def test_a_delay_buffer_is_filled_once(clock: Clock, delay: int, samples: int, e
             tasks.append(task)
             return clock.steps("write", 5)
 
-    def build(method: Algorithm, setup: Setup) -> Learner:
+    def build(method: Algorithm, setup: Setup) -> TaskLearner:
         assert method is METHODS["spr"]
         setups.append(setup)
         return Fake()  # type: ignore[return-value]
@@ -105,7 +105,7 @@ def test_a_delay_buffer_is_filled_once(clock: Clock, delay: int, samples: int, e
 def test_a_replay_method_times_every_kind_of_work_of_its_plan(name: str) -> None:
     stream, method, built = tiny_stream(), METHODS[name], []
 
-    def build(made: Algorithm, setup: Setup) -> Learner:
+    def build(made: Algorithm, setup: Setup) -> TaskLearner:
         built.append(made)
         return made.build(setup, tiny_net(stream), Generators.from_seed(0), 0.3)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from remnant.cli import compare, data, doctor, listing, run, runs, sweep
+from remnant.cli import compare, data, learner, listing, run, runs, sweep
 from remnant.cli.messages import fit
 from remnant.engine.parallel.ranks import reports_errors
 from remnant.errors import RemnantError, memory_errors, printable
@@ -35,11 +35,14 @@ app.command("sweep", cls=compare.ListCommand, context_settings={"ignore_unknown_
 app.command("table", cls=compare.ListCommand)(compare.table)
 app.command("tune", cls=compare.ListCommand, context_settings={"ignore_unknown_options": True})(sweep.tune)
 app.command("verify")(sweep.verify)
+app.command("learn")(learner.learn)
+app.command("predict")(learner.predict)
+app.command("export")(learner.export)
 app.command("list")(listing.list_)
 app.command("report")(runs.report)
 app.command("runs")(runs.runs)
 app.command("check")(runs.check)
-app.command("doctor")(doctor.doctor)
+app.command("doctor")(listing.doctor)
 app.add_typer(data.app, name="data", help="Download and check datasets, show label noise.")
 
 

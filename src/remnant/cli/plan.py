@@ -50,9 +50,9 @@ def _line(label: str, text: str) -> None:
 def _print_with_data(config: "Config", stream: "Stream", out: Path, missing: int) -> None:
     from remnant.config.components import short
     from remnant.config.registries import REGISTRIES
-    from remnant.experiment.estimate import estimate, work_plan
     from remnant.experiment.loggers.console import duration
     from remnant.experiment.result import is_finished
+    from remnant.report.estimate import estimate, work_plan
 
     counts = [len(task) for task in stream.tasks]
     works = work_plan(config, counts).works
@@ -86,7 +86,7 @@ def _print_features(config: "Config", missing: int) -> None:
 
 
 def _print_without_data(config: "Config", missing: str) -> None:
-    from remnant.experiment.estimate import work_plan
+    from remnant.report.estimate import work_plan
 
     classes = [sum(config.class_counts())] if config.method == "joint" else config.class_counts()
     works = work_plan(config, [config.per_class * count for count in classes]).works

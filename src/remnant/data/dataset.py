@@ -169,6 +169,7 @@ class Dataset:
     folder: Path | None = None  # data folder that it was loaded from; None: the cache
     truth: Labels | None = None  # (N,) true labels; UNKNOWN: y is noisy; None: none of them is known
     skipped: Mapping[str, str] = field(default_factory=dict)  # file that could not be read -> reason
+    files: tuple[str, ...] = ()  # (N,) file of each training sample; empty if they have none
 
     @property
     def is_clean(self) -> bool:
@@ -269,4 +270,5 @@ def subset(data: Dataset, per_class: int, rng: np.random.Generator) -> Dataset:
         y=data.y[index],
         index=data.index[index],
         truth=None if data.truth is None else data.truth[index],
+        files=tuple(data.files[i] for i in index) if data.files else (),
     )

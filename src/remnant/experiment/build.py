@@ -19,7 +19,7 @@ from remnant.engine.backend import Backend, find_device, find_precision, prefers
 from remnant.engine.parallel.ranks import find_ranks
 from remnant.errors import RemnantError, memory_errors
 from remnant.features import blank_dataset, feature_dataset, pending
-from remnant.methods.protocol import Algorithm, Build, Learner, NewNet, Setup
+from remnant.methods.protocol import Algorithm, Build, NewNet, Setup, TaskLearner
 from remnant.nets import Features, build as build_net
 from remnant.noise import check_clean
 from remnant.rng import Generators, derive, numpy_generator
@@ -136,12 +136,12 @@ def build_backend(config: Config, started_with: Mapping[str, Any] | None = None)
     return Backend(device, find_precision(chosen["precision"], device), layout, config.compile, ranks)
 
 
-def net_builder(config: Config, stream: Stream, backend: Backend) -> NewNet:
+def net_builder(config: Config, spec: Spec, backend: Backend) -> NewNet:
     """Return the function that builds networks by name."""
-    _tested_net(config, stream.spec)
+    _tested_net(config, spec)
 
     def new_net(name: str, *, normed_head: bool = False) -> nn.Module:
-        return backend.prepare(build_net(config.net, stream.spec, derive(config.seed, name), normed_head))
+        return backend.prepare(build_net(config.net, spec, derive(config.seed, name), normed_head))
 
     return new_net
 
@@ -168,15 +168,15 @@ def _tested_net(config: Config, spec: Spec) -> nn.Module:
 def learner_builder(config: Config, stream: Stream, backend: Backend | None = None) -> Build:
     """Return the function that builds a learner of a method for this stream."""
     backend = backend or build_backend(config)
-    new_net = net_builder(config, stream, backend)
+    new_net = net_builder(config, stream.spec, backend)
 
-    def build(method: Algorithm, setup: Setup) -> Learner:
+    def build(method: Algorithm, setup: Setup) -> TaskLearner:
         setup = replace(setup, device=backend.device)
         return method.build(setup, new_net, Generators.from_seed(config.seed), stream.noise_rate)
 
     return build
 
 
-def build_learner(config: Config, stream: Stream, backend: Backend | None = None) -> Learner:
+def build_learner(config: Config, stream: Stream, backend: Backend | None = None) -> TaskLearner:
     """Build the learner of the config's method."""
     return learner_builder(config, stream, backend)(config.to_method(), config.setup())

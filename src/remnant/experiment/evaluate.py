@@ -10,8 +10,10 @@ from remnant.buffer import Buffer
 from remnant.engine.inference import CHUNK, cross_entropy
 from remnant.experiment import metrics
 from remnant.methods.consolidation.division import Division
-from remnant.methods.protocol import Learner
+from remnant.methods.protocol import TaskLearner
 from remnant.stream import Stream, Task, TestSplit
+from remnant.suspects.scores import DEFAULT
+from remnant.suspects.table import Scored
 
 MEASURED = 500  # samples of a task on which memorisation is measured: about 1 % of an epoch on CIFAR-10
 SEPARATED = 2500  # stored samples on which separation is measured
@@ -20,6 +22,7 @@ PURITIES = (
     *("noisy", "purity", "purity_distinct", "purity_per_task", "purity_per_class"),
     "purity_per_class_scaled",
 )
+SUSPECTS = ("auroc", "average_precision", "precision_at_errors", "precision", "recall", "label_correction")
 NOT_SEPARATED: dict[str, float | None] = dict.fromkeys(("separation", "loss_clean", "loss_noisy"))
 
 
@@ -32,7 +35,7 @@ class Accuracy:
     per_class: dict[int, float]
 
 
-def accuracy(learner: Learner, tests: tuple[TestSplit, ...]) -> Accuracy:
+def accuracy(learner: TaskLearner, tests: tuple[TestSplit, ...]) -> Accuracy:
     """Evaluate a learner on the test split of each task."""
     class_incremental, task_incremental, per_class = [], [], {}
     for test in tests:
@@ -93,13 +96,13 @@ def buffer_report(buffer: Buffer, stream: Stream, task: int) -> dict[str, Any]:
     }
 
 
-def buffer_purities(learner: Learner, stream: Stream) -> dict[str, Any]:
+def buffer_purities(learner: TaskLearner, stream: Stream) -> dict[str, Any]:
     """Return size and purity of each buffer."""
     buffers = learner.buffers().items()
     return {name: {"size": len(buffer), "purity": purity(buffer, stream)} for name, buffer in buffers}
 
 
-def task_report(learner: Learner, stream: Stream, task: int) -> dict[str, Any]:
+def task_report(learner: TaskLearner, stream: Stream, task: int) -> dict[str, Any]:
     """Return the record of a finished task: accuracies so far, and on the next task, and the buffers."""
     tests = (
         stream.tests if len(stream.tasks) == 1 else stream.tests[: task + 1]
@@ -148,13 +151,13 @@ def _agreement(
     return {"label_correction": correction, **metrics.detection(is_trusted, truth == y)}
 
 
-def losses(learner: Learner, buffer: Buffer, slots: Tensor) -> Tensor:
+def losses(learner: TaskLearner, buffer: Buffer, slots: Tensor) -> Tensor:
     """Return the losses of stored samples by the current network."""
     logits = torch.cat([learner.predict(buffer.x[part]) for part in slots.split(CHUNK)])
     return cross_entropy(logits, buffer.y[slots])
 
 
-def separation(learner: Learner, buffer: Buffer, stream: Stream, task: int) -> dict[str, float | None]:
+def separation(learner: TaskLearner, buffer: Buffer, stream: Stream, task: int) -> dict[str, float | None]:
     """Return the AUROC of the loss, noisy against clean, and the mean losses, of samples of past tasks.
 
     Of many samples, those that are evenly spaced in the buffer are measured, so that an epoch does not take
@@ -170,13 +173,13 @@ def separation(learner: Learner, buffer: Buffer, stream: Stream, task: int) -> d
     return {"separation": metrics.auroc(loss[clean], loss[~clean]), **metrics.mean_losses(loss, clean)}
 
 
-def fit_report(learner: Learner, buffer: Buffer | None, stream: Stream, task: int) -> dict[str, Any]:
+def fit_report(learner: TaskLearner, buffer: Buffer | None, stream: Stream, task: int) -> dict[str, Any]:
     """Return how well the network fits clean and noisy samples, of the buffer and of the stream."""
     found = NOT_SEPARATED if buffer is None else separation(learner, buffer, stream, task)
     return {**found, "stream": memorisation(learner, stream.tasks[task], stream)}
 
 
-def memorisation(learner: Learner, task: Task, stream: Stream) -> dict[str, float | None] | None:
+def memorisation(learner: TaskLearner, task: Task, stream: Stream) -> dict[str, float | None] | None:
     """Return how well the network fits clean and noisy samples of a task, on evenly spaced samples of it.
 
     None if the true labels are unknown.
@@ -191,4 +194,32 @@ def memorisation(learner: Learner, task: Task, stream: Stream) -> dict[str, floa
         **metrics.mean_losses(cross_entropy(logits, observed), truth == observed),
         "memorised": metrics.memorised(predicted, observed, truth),
         "recovered": metrics.recovered(predicted, observed, truth),
+    }
+
+
+def suspects_report(found: Scored, stream: Stream) -> dict[str, Any]:
+    """Return how many labels are suspect and, if the true labels are known, how well they were detected.
+
+    noise_rate is the estimate in percent. auroc, average_precision and precision_at_errors are fractions;
+    precision, recall and label_correction are percentages: suspect labels that are noisy, noisy labels that
+    are suspect, and noisy labels whose suggested label is the true one.
+    """
+    report: dict[str, Any] = {
+        "score": DEFAULT,
+        "samples": len(found.id),
+        "suspect": int(found.is_suspect.sum()),
+        "noise_rate": 100 * found.noise_rate,
+        **dict.fromkeys(SUSPECTS),
+    }
+    if stream.truth is None:
+        return report
+    truth, doubt = stream.truth[found.id], -found.score
+    is_noisy = truth != found.y
+    return report | {
+        "auroc": metrics.auroc(doubt[~is_noisy], doubt[is_noisy]),
+        "average_precision": metrics.average_precision(doubt, is_noisy),
+        "precision_at_errors": metrics.precision_at_errors(doubt, is_noisy),
+        "precision": metrics.percentage(is_noisy[found.is_suspect]),
+        "recall": metrics.percentage(found.is_suspect[is_noisy]),
+        "label_correction": metrics.recovered(found.suggested, found.y, truth),
     }

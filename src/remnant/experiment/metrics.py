@@ -265,3 +265,28 @@ def padded(rows: list[list[float]], width: int) -> list[list[float | None]]:
     [[90.0, None], [60.0, 80.0]]
     """
     return [[*row, *[None] * (width - len(row))] for row in rows]
+
+
+def average_precision(doubt: Tensor, is_noisy: Tensor) -> float | None:
+    """Return the mean precision at the rank of each noisy sample, in order of doubt; None without any.
+
+    >>> average_precision(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([True, False, True]))
+    0.8333333333333333
+    """
+    hits = is_noisy[doubt.argsort(descending=True, stable=True)].double()
+    precision = hits.cumsum(0) / torch.arange(1, len(hits) + 1)
+    return float(precision[hits > 0].mean()) if hits.any() else None
+
+
+def precision_at_errors(doubt: Tensor, is_noisy: Tensor) -> float | None:
+    """Return the fraction of noisy labels among the k most doubtful ones, if k labels are noisy.
+
+    >>> precision_at_errors(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([True, False, True]))
+    0.5
+    """
+    errors = int(is_noisy.sum())
+    return (
+        float(is_noisy[doubt.argsort(descending=True, stable=True)[:errors]].double().mean())
+        if errors
+        else None
+    )

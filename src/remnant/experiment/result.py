@@ -31,7 +31,7 @@ from remnant.experiment.checkpoint import (
 )
 from remnant.experiment.evaluate import losses
 from remnant.experiment.loggers.metrics_file import metrics_lines
-from remnant.methods.protocol import Learner
+from remnant.methods.protocol import TaskLearner
 from remnant.settings import read_file
 from remnant.stream import Stream
 
@@ -131,7 +131,7 @@ def cost(history: History) -> dict[str, Any]:
     }
 
 
-def buffer_file(learner: Learner, buffer: Buffer, stream: Stream) -> bytes:
+def buffer_file(learner: TaskLearner, buffer: Buffer, stream: Stream) -> bytes:
     """Return a buffer as a safetensors file.
 
     `index` is the position in the published dataset, `loss` that of the final network; `truth`, if known.

@@ -5,7 +5,7 @@ that was interrupted is resumed by the same command, with bitwise identical resu
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -19,13 +19,14 @@ from remnant.engine.parallel.ranks import check_equal, first_in_turn, on_first
 from remnant.errors import Diverged, Interrupted, RemnantError, memory_errors
 from remnant.experiment import checkpoint, evaluate
 from remnant.experiment.checkpoint import History
+from remnant.experiment.finish import write_results
 from remnant.experiment.lock import StopSignal
 from remnant.experiment.loggers import Logger, RunStart
-from remnant.experiment.loggers.metrics_file import metrics_lines
-from remnant.experiment.result import buffer_file, environment, result_file, sha256, summarise
+from remnant.experiment.result import environment, sha256
 from remnant.methods.epoch_schedule import Phase
-from remnant.methods.protocol import EpochDone, Learner, SamplesSplit, StepDone
+from remnant.methods.protocol import EpochDone, SamplesSplit, StepDone, TaskLearner
 from remnant.stream import Stream
+from remnant.suspects.collected import Collected
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,14 @@ class Run:
     """A single run, which can be interrupted and resumed."""
 
     def __init__(
-        self, config: Config, options: Options, loggers: Sequence[Logger], stream: Stream, learner: Learner,
-        folder: Path, backend: Backend,
+        self, config: Config, options: Options, loggers: Sequence[Logger], stream: Stream,
+        learner: TaskLearner, folder: Path, backend: Backend,
     ) -> None:  # fmt: skip
         self.config, self.options, self.loggers = config, options, loggers
         self.stream, self.learner, self.folder, self.ranks = stream, learner, folder, backend.ranks
         self.plan = config.to_method().plan(config.setup(), [len(task) for task in stream.tasks])
         self.history, self.environment, self.losses = History(), environment(backend), Losses()
+        self.statistics = Collected()  # of finished tasks
         self.since = time.monotonic()  # when history.seconds was last updated
         self.saved_at, self.save_cost = time.monotonic(), 0.0
         self.where, self.lr_setting = "at the start", "lr"
@@ -84,6 +86,7 @@ class Run:
                     history.untrained = evaluate.accuracy(self.learner, self.stream.tests).class_incremental
                 for number in range(history.tasks, len(self.stream.tasks)):
                     self._learn(number, stop)
+                    self.statistics.add(number, self.learner.statistics(self.stream.tasks[number]))
                     self._evaluate(number)
                     if any(self.ranks.any(self._save_is_due(), number + 1 == len(self.stream.tasks))):
                         self._save()
@@ -92,7 +95,7 @@ class Run:
         finally:
             for logger in self.loggers:
                 logger.end()
-        self._finish()
+        write_results(self._write, self.config, self.stream, self.learner, self.history, self.statistics)
 
     def _advice(self, what: str) -> str:
         saved = next(iter(checkpoint.generations(self.folder / "checkpoint")), None)
@@ -232,6 +235,7 @@ class Run:
             "config": sha256(self.config.toml().encode()),
             "history": vars(self.history),
             "learner": self.learner.state_dict(),
+            "statistics": self.statistics.state_dict(),
         }
         on_first(self.ranks, lambda: checkpoint.save(self.folder / "checkpoint", state))
         self.saved_at = time.monotonic()
@@ -264,24 +268,9 @@ class Run:
         with checkpoint.content_errors(f"{self.folder}: {what}", code):
             self.history = History.restored(state["history"])
             self.learner.load_state_dict(state["learner"])
+            self.statistics.load_state_dict(state["statistics"])
         if changed:
             self._note(
                 f"warning: this run is resumed with {', '.join(changed)}; its results may not be bitwise "
                 "identical to those of an uninterrupted run"
             )
-
-    def _finish(self) -> None:
-        hashes = {}
-        for name, content in self._files():
-            self._write(name, content)
-            hashes[name] = sha256(content)
-        result = summarise(self.config, self.stream, self.history)
-        self._write("result.json", result_file(result, hashes))
-
-    def _files(self) -> Iterator[tuple[str, bytes]]:
-        """Yield name and content of each file of a finished run, except result.json."""
-        yield "config.toml", self.config.toml().encode()
-        yield "metrics.jsonl", metrics_lines(self.history.records)
-        for name, buffer in self.learner.buffers().items():
-            if len(buffer):
-                yield f"{name}.safetensors", buffer_file(self.learner, buffer, self.stream)

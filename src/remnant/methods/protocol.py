@@ -1,4 +1,4 @@
-"""The interface of methods: an `Algorithm` builds a `Learner`, which yields events while it learns a task.
+"""The interface of methods: an `Algorithm` builds a `TaskLearner`, which yields events while it learns.
 
 The runner depends on these types only. Learners do not access files, terminals or true labels.
 """
@@ -18,6 +18,7 @@ from remnant.stream import Task
 
 if TYPE_CHECKING:
     from remnant.methods.consolidation.division import Division
+    from remnant.suspects.trajectory import Statistics
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ class NewNet(Protocol):
 Event = StepDone | EpochDone | SamplesSplit
 
 
-class Learner(Protocol):
+class TaskLearner(Protocol):
     """A method during training, with its networks and buffers."""
 
     def learn(self, task: Task) -> Iterator[Event]:
@@ -124,6 +125,17 @@ class Learner(Protocol):
 
     def predict(self, x: Tensor) -> Tensor:
         """Return logits (B, C) of raw inputs."""
+        ...
+
+    def network(self) -> nn.Module:
+        """Return the network that predicts."""
+        ...
+
+    def statistics(self, task: Task) -> "Statistics | None":
+        """Return what training has computed about the samples of the current task.
+
+        None for a method that does not train on the stream.
+        """
         ...
 
     def buffers(self) -> dict[str, Buffer]:
@@ -152,7 +164,7 @@ class Problem:
         return cls(frozenset(keys), text)
 
 
-Build = Callable[["Algorithm", Setup], Learner]
+Build = Callable[["Algorithm", Setup], TaskLearner]
 
 
 class Algorithm(Protocol):
@@ -169,7 +181,7 @@ class Algorithm(Protocol):
         """Return a description in one line."""
         ...
 
-    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float | None) -> Learner:
+    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float | None) -> TaskLearner:
         """Build the learner; `noise_rate`, None if unknown, is for methods that assume it to be known."""
         ...
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, ClassVar, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from remnant.buffer import Buffer, Insertion, Replacement, ReplayBatch, Reservoir, Scoring
 from remnant.buffer.insertion import Everything
@@ -39,6 +39,7 @@ from remnant.methods.replay_checks import replay_problems
 from remnant.methods.timing import Only, fill, first_steps
 from remnant.rng import Generators
 from remnant.stream import Batch, Task
+from remnant.suspects.trajectory import FORGETTING, LEARNING, Statistics, Trajectory
 
 CONSOLIDATE = "consolidate"
 
@@ -123,6 +124,7 @@ class ReplayLearner:
         self.selection = Selection(method.insertion, method.replacement, method.scoring, self.buffer)
         self.seen = torch.zeros(classes, dtype=torch.bool, device=setup.device)  # in the stream so far
         self.loop = Loop()
+        self.trajectory = Trajectory(classes, setup.device)
         self.saved: dict[str, Any] = {}  # theta_CHK during a forgetting epoch
         self.optimizer = self._new_optimizer()
         self.scorer = Scorer(self.net, self.transform, self._rank)
@@ -141,6 +143,7 @@ class ReplayLearner:
         training, selection, rng = self.training, self.selection, self.rng
         if self.loop.start(task.number):
             self.optimizer = self._new_optimizer()
+            self.trajectory.start(task)
         for epoch in self.loop.epochs(task.number, training.epochs):  # 1
             phase = self.method.schedule(epoch, training.epochs)
             if not phase:
@@ -154,14 +157,16 @@ class ReplayLearner:
                 if Phase.WRITE in phase:  # scored by the network before the step
                     decision = selection.decide(batch, task.number, self.scorer, rng.buffer)  # 4
                 if Phase.REPLAY in phase:  # 5
-                    outcome = self._train(batch, replays=True)  # 6
+                    outcome = self._train(batch, samples, replays=True)  # 6
                 elif Phase.TRAIN in phase:  # 7
-                    outcome = self._train(batch, replays=False)  # 8
+                    outcome = self._train(batch, samples, replays=False)  # 8
                 if Phase.WRITE in phase:  # not exclusive: er replays and writes in the same step
                     inserted = batch[decision.positions]  # 9
                     selection.replace(decision, inserted, task.number, _kept_logits(outcome, phase))  # 10
                 loss = None if outcome is None else outcome.loss
                 yield self.loop.step_done(task.number, phase, loss, len(batch))
+            if Phase.TRAIN in phase:
+                self.trajectory.end_epoch(task, FORGETTING if Phase.ROLLBACK in phase else LEARNING)
             yield EpochDone(task.number, epoch, phase)
             if Phase.ROLLBACK in phase:  # 11
                 self._load_weights(self.saved)  # 12
@@ -184,7 +189,7 @@ class ReplayLearner:
         if Phase.REPLAY in phase and self.method.objective.keeps_logits:
             self._refresh_logits(task)
 
-    def _train(self, batch: Batch, replays: bool) -> Outcome:
+    def _train(self, batch: Batch, samples: Tensor, replays: bool) -> Outcome:
         """Take a gradient step; replay needs two samples in the buffer, because of BatchNorm."""
         draw = self._draw if replays and len(self.buffer) > 1 else None
         x = self.transform.augmented(batch.x, self.rng.augment)
@@ -194,6 +199,7 @@ class ReplayLearner:
         self.optimizer.zero_grad()
         outcome.loss.backward()
         self.optimizer.step()
+        self.trajectory.store(samples, outcome.logits)
         return outcome
 
     def _draw(self, *, strong: bool = False) -> ReplayBatch:
@@ -220,14 +226,21 @@ class ReplayLearner:
             logits = predict_stored(self.net, self.buffer.x, slots, self.transform.plain)
             stored[slots] = logits.to(stored.dtype)
 
+    def statistics(self, task: Task) -> Statistics | None:
+        """Return what training has computed about the samples of the current task."""
+        return self.trajectory.statistics(task) if self.trajectory.epochs.any() else None
+
     def buffers(self) -> dict[str, Buffer]:
         """Return the buffer, if there is one."""
         return {"buffer": self.buffer} if self.buffer.capacity else {}
 
     def predict(self, x: Tensor) -> Tensor:
         """Return logits (B, C) of raw inputs, un-augmented, in eval mode."""
-        net = self.consolidation.net if self.consolidation and self.is_consolidated else self.net
-        return predict(net, x, self.transform.plain)
+        return predict(self.network(), x, self.transform.plain)
+
+    def network(self) -> nn.Module:
+        """Return the network that predicts: after consolidation, that of the consolidation."""
+        return self.consolidation.net if self.consolidation and self.is_consolidated else self.net
 
     def _new_optimizer(self) -> torch.optim.SGD:
         training = self.training
@@ -250,6 +263,7 @@ class ReplayLearner:
             "consolidation": {} if self.consolidation is None else self.consolidation.state_dict(),
             "is_consolidated": self.is_consolidated,
             "loop": self.loop.state_dict(),
+            "trajectory": self.trajectory.state_dict(),
             "rng": self.rng.state_dict(),
             "seen": self.seen,
         }
@@ -263,6 +277,7 @@ class ReplayLearner:
         self.buffer.load_state_dict(state["buffer"])
         self.selection.load_state_dict(state["selection"])
         self.loop.load_state_dict(state["loop"])
+        self.trajectory.load_state_dict(state["trajectory"])
         self.rng.load_state_dict(state["rng"])
         self.seen.copy_(state["seen"])  # in place: the consolidation shares this tensor
         if self.consolidation is not None:

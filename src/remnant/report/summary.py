@@ -135,6 +135,7 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
         ]
     rows += others(result["buffers"])
     rows += consolidation(result["consolidation"])
+    rows += suspects(result)
     if skipped := result.get("skipped"):
         rows.append(("skipped files", f"{len(skipped)}", "could not be read; listed in result.json"))
     pace = f"{result['images_per_second']:.0f} samples/s, {result['peak_rss_mb']:.0f} MB"
@@ -185,11 +186,23 @@ def consolidation(found: dict[str, Any] | None) -> list[tuple[str, str, str]]:
     return rows
 
 
+def suspects(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Return how many labels are suspect, or why none are listed."""
+    if "suspects" not in result:  # of an earlier version
+        return []
+    if (found := result["suspects"]) is None:
+        return [("suspect labels", "-", f"{result['method']} does not train on the stream itself")]
+    rate = f"estimated noise rate {found['noise_rate']:.0f} %"
+    return [("suspect labels", f"{found['suspect']}", f"of {found['samples']} ({rate}), in suspects.csv")]
+
+
 def files(folder: Path, result: dict[str, Any]) -> str:
     """Return a description of the files in the run folder."""
     names = [name for name, buffer in result["buffers"].items() if buffer["size"]]
     rows = {"result.json": "all numbers", "metrics.jsonl": "one line per epoch and task"}
     rows |= {"config.toml": "repeats this run"}
+    rows |= {"model.safetensors": "the network; remnant predict uses it"} if "suspects" in result else {}
+    rows |= {"suspects.csv": "all samples, the most doubtful label first"} if result.get("suspects") else {}
     rows |= {f"{names[0]}.safetensors": "the buffer"} if len(names) == 1 else {}
     rows |= {"*.safetensors": f"the buffers {', '.join(names)}"} if len(names) > 1 else {}
     rows |= {"report.html": "figures, for the browser"} if (folder / "report.html").exists() else {}

@@ -21,7 +21,7 @@ from remnant.methods.cnll.learner import CnllLearner, rounds
 from remnant.methods.cnll.purify import disagreement
 from remnant.methods.cnll.semi import Augmenter, Views
 from remnant.methods.epoch_schedule import Phase
-from remnant.methods.protocol import EpochDone, Event, Learner, SamplesSplit, StepDone
+from remnant.methods.protocol import EpochDone, Event, SamplesSplit, StepDone, TaskLearner
 from remnant.rng import Generators
 from remnant.stream import Batch, Stream, Task, make_stream
 
@@ -77,7 +77,7 @@ def ids_by_image(stream: Stream) -> dict[bytes, int]:
 
 
 def test_a_learner_has_five_buffers() -> None:
-    learner: Learner = cnll(tiny_stream())
+    learner: TaskLearner = cnll(tiny_stream())
     assert list(learner.buffers()) == ["clean_store", "noisy_store", "clean", "noisy", "delay"]
 
 

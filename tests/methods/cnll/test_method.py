@@ -9,7 +9,7 @@ from remnant.data import entry
 from remnant.methods.cnll import Cnll
 from remnant.methods.cnll.learner import CnllLearner
 from remnant.methods.cnll.method import BUFFERS
-from remnant.methods.protocol import Algorithm, Learner, Setup, Training, Work
+from remnant.methods.protocol import Algorithm, Setup, TaskLearner, Training, Work
 from remnant.rng import Generators
 
 
@@ -101,7 +101,7 @@ def test_time_steps_measures_every_kind_of_work_in_a_few_steps() -> None:
     stream = tiny_stream()
     built: list[tuple[int, int, int]] = []
 
-    def build(method: Algorithm, setup: Setup) -> Learner:
+    def build(method: Algorithm, setup: Setup) -> TaskLearner:
         assert isinstance(method, Cnll)
         built.append((method.warmup_epochs, method.finetune_epochs, setup.training.epochs))
         return method.build(setup, tiny_net(stream), Generators.from_seed(0), 0.3)

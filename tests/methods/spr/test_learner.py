@@ -14,7 +14,7 @@ from remnant.engine.optimizer import AdamTrainer
 from remnant.errors import Diverged
 from remnant.experiment.checkpoint import pack, unpack
 from remnant.methods.epoch_schedule import Phase
-from remnant.methods.protocol import EpochDone, Event, Learner, StepDone
+from remnant.methods.protocol import EpochDone, Event, StepDone, TaskLearner
 from remnant.methods.spr import Spr, learner as spr
 from remnant.methods.spr.learner import SprLearner
 from remnant.rng import Generators
@@ -111,7 +111,7 @@ def test_two_learners_of_one_seed_give_the_same_bytes() -> None:
 
 
 def test_a_learner_has_two_buffers() -> None:
-    learner: Learner = tiny_spr(tiny_stream())
+    learner: TaskLearner = tiny_spr(tiny_stream())
     assert list(learner.buffers()) == ["purified", "delayed"]
     assert [buffer.capacity for buffer in learner.buffers().values()] == [10, 20]
 

@@ -7,7 +7,7 @@ from conftest import tiny_net, tiny_setup, tiny_stream
 from remnant.config import resolve
 from remnant.data import entry
 from remnant.errors import RemnantError
-from remnant.methods.protocol import Algorithm, Learner, Setup, Training, Work
+from remnant.methods.protocol import Algorithm, Setup, TaskLearner, Training, Work
 from remnant.methods.spr import Spr
 from remnant.methods.spr.learner import SprLearner
 from remnant.rng import Generators
@@ -94,7 +94,7 @@ def test_time_steps_measures_every_kind_of_work_in_a_few_steps() -> None:
     stream = tiny_stream()
     built: list[Spr] = []
 
-    def build(method: Algorithm, setup: Setup) -> Learner:
+    def build(method: Algorithm, setup: Setup) -> TaskLearner:
         assert isinstance(method, Spr)
         built.append(method)
         assert setup.training.epochs == 2  # so that 30 samples arrive, from a task of about 24

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from remnant.buffer import Buffer
 from remnant.engine.inference import predict
@@ -68,6 +68,13 @@ class CnllLearner:
     def predict(self, x: Tensor) -> Tensor:
         """Return the logits (B, C) of the first head for raw inputs, un-augmented, in eval mode."""
         return predict(self.net, x, self.spec.transform.plain)
+
+    def network(self) -> nn.Module:
+        """Return the network that predicts."""
+        return self.net
+
+    def statistics(self, task: Task) -> None:
+        """Return None, because no network is trained on the stream itself."""
 
     def learn(self, task: Task) -> Iterator[Event]:
         """Learn a task, or resume it."""

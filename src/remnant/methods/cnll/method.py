@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from remnant.methods.protocol import Build, Learner, NewNet, Problem, Setup, Work, WorkPlan
+from remnant.methods.protocol import Build, NewNet, Problem, Setup, TaskLearner, Work, WorkPlan
 from remnant.methods.replay_checks import buffer_problems
 from remnant.methods.timing import time_full_delay
 from remnant.rng import Generators
@@ -82,7 +82,7 @@ class Cnll:
         """
         return self.lambda_u * min(1.0, max(0.0, (epoch - self.quiet) / self.ramp))
 
-    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float | None) -> Learner:
+    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float | None) -> TaskLearner:
         """Build network and buffers."""
         from remnant.methods.cnll.learner import CnllLearner
 

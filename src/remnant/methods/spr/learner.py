@@ -64,6 +64,13 @@ class SprLearner:
         """Return logits (B, C) of the classifier that was trained at the end of the last task."""
         return predict(self.classifier.net, x, self.transform.plain)
 
+    def network(self) -> nn.Module:
+        """Return the network that predicts."""
+        return self.classifier.net
+
+    def statistics(self, task: Task) -> None:
+        """Return None, because no network is trained on the stream itself."""
+
     def learn(self, task: Task) -> Iterator[Event]:
         """Learn a task, or resume it: fill and purify in every epoch, then train a classifier.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from remnant.methods.protocol import Build, Learner, NewNet, Problem, Setup, Work, WorkPlan
+from remnant.methods.protocol import Build, NewNet, Problem, Setup, TaskLearner, Work, WorkPlan
 from remnant.methods.replay_checks import buffer_problems
 from remnant.methods.timing import time_full_delay
 from remnant.rng import Generators
@@ -77,7 +77,7 @@ class Spr:
         """
         return math.ceil(self.expert_steps / epochs), math.ceil(self.base_steps / epochs)
 
-    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float | None) -> Learner:
+    def build(self, setup: Setup, new_net: NewNet, rng: Generators, noise_rate: float | None) -> TaskLearner:
         """Build networks and buffers."""
         from remnant.methods.spr.learner import SprLearner
 

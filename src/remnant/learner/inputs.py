@@ -1,0 +1,143 @@
+"""Images and labels as users have them: arrays, tensors, torch datasets and folders of class folders.
+
+n images of K channels, H x W pixels.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from remnant.data.images import read_image
+from remnant.errors import RemnantError
+from remnant.models.model import Label
+
+CHANNELS = (1, 3)
+GREY = (0.299, 0.587, 0.114)  # weights of red, green and blue
+
+
+class Samples(NamedTuple):
+    """Raw images with their labels, and their files if they have any."""
+
+    x: Tensor  # (n, K, H, W), uint8
+    labels: list[Label]
+    files: tuple[str, ...] = ()
+
+
+def to_samples(images: Any, labels: Any, side: int) -> Samples:  # noqa: ANN401
+    """Return images with labels; images in files are resized to `side` x `side` pixels.
+
+    Without labels, `images` is a folder with one folder of image files for each class, or a dataset whose
+    items are pairs of an image and a label.
+    """
+    if isinstance(images, str | Path):
+        return read_folder(Path(images), side)
+    if labels is None and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
+        pairs = [images[i] for i in range(len(images))]
+        if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+            raise RemnantError(
+                f"expected labels, or a dataset of pairs (image, label), got {type(images).__name__} without "
+                "labels. Write learn(images, labels)."
+            )
+        images, labels = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    x, given = to_images(images), to_labels(labels)
+    if len(x) != len(given):
+        raise RemnantError(f"expected a label for each of {len(x)} images, got {len(given)} labels.")
+    return Samples(x, given)
+
+
+def to_images(images: Any) -> Tensor:  # noqa: ANN401
+    """Return images as uint8 (n, K, H, W).
+
+    Accepts (n, K, H, W), (n, H, W, K) and (n, H, W) with K = 1 or 3, of integers in [0, 255] or floats in
+    [0, 1], and lists of such images.
+    """
+    try:
+        if isinstance(images, Tensor):
+            found = images.numpy(force=True)
+        else:
+            parts = images if isinstance(images, np.ndarray) else [_array(image) for image in images]
+            found = np.asarray(parts)
+    except (TypeError, ValueError) as error:
+        raise RemnantError(f"expected images of the same size, got {error}. Resize them first.") from error
+    if found.ndim == 3:
+        found = found[:, None]
+    if found.ndim == 4 and found.shape[1] not in CHANNELS and found.shape[3] in CHANNELS:
+        found = found.transpose(0, 3, 1, 2)
+    if found.ndim != 4 or found.shape[1] not in CHANNELS or not found.size:
+        raise RemnantError(
+            f"expected images of shape (n, channels, height, width) with 1 or 3 channels, got {found.shape}."
+        )
+    return torch.from_numpy(np.ascontiguousarray(_bytes(found)))
+
+
+def _array(image: Any) -> NDArray[Any]:  # noqa: ANN401
+    return image.numpy(force=True) if isinstance(image, Tensor) else np.asarray(image)
+
+
+def _bytes(found: NDArray[Any]) -> NDArray[np.uint8]:
+    is_number = found.dtype.kind in "iuf"
+    low, high = (float(found.min()), float(found.max())) if is_number else (0.0, 0.0)
+    if found.dtype.kind == "f" and low >= 0 and high <= 1:
+        return (found * 255).round().astype(np.uint8)
+    if found.dtype.kind in "iu" and low >= 0 and high <= 255:
+        return found.astype(np.uint8)
+    raise RemnantError(
+        f"expected integers in [0, 255] or floats in [0, 1] as images, got {found.dtype} from {low:g} to "
+        f"{high:g}. Scale them first."
+    )
+
+
+def to_labels(labels: Any) -> list[Label]:  # noqa: ANN401
+    """Return labels as a list of strings or of integers."""
+    values = labels.tolist() if isinstance(labels, Tensor | np.ndarray) else labels
+    if not isinstance(values, Iterable) or isinstance(values, str):
+        raise RemnantError(f"expected a list of labels, got {type(labels).__name__}.")
+    found = [value.item() if isinstance(value, Tensor | np.generic) else value for value in values]
+    kinds = {type(value) for value in found}
+    if not kinds <= {str} and not kinds <= {int}:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise RemnantError(f"expected labels that are all strings or all integers, got {names}.")
+    if any(value == "" for value in found):
+        raise RemnantError(f"expected a label for each image, got none at position {found.index('')}.")
+    return cast(list[Label], found)
+
+
+def read_folder(folder: Path, side: int) -> Samples:
+    """Return the images in the class folders of a folder; files that are no images are an error."""
+    files = [
+        path
+        for home in sorted(folder.iterdir() if folder.is_dir() else [])
+        if home.is_dir() and not home.name.startswith(".")
+        for path in sorted(home.iterdir())
+        if path.is_file() and not path.name.startswith(".")
+    ]
+    if not files:
+        raise RemnantError(f"{folder}: expected a folder with a folder of images for each class, found none.")
+    names = tuple(str(path) for path in files)
+    return Samples(read_images(files, side), [path.parent.name for path in files], names)
+
+
+def read_images(files: Sequence[Path], side: int) -> Tensor:
+    """Return image files as uint8 (n, 3, side, side), or raise RemnantError for the first that is none."""
+    images = []
+    for path in files:
+        try:
+            images.append(read_image(path, side))
+        except (ValueError, OSError) as error:
+            raise RemnantError(f"{path}: {error}. Remove it, or replace it by an image.") from error
+    return torch.from_numpy(np.stack(images))
+
+
+def with_channels(x: Tensor, channels: int) -> Tensor:
+    """Return images with this number of channels: greyscale and RGB are converted to each other."""
+    if x.shape[1] == channels:
+        return x
+    if channels == 3:
+        return x.expand(-1, 3, -1, -1)
+    weights = torch.tensor(GREY).view(1, 3, 1, 1)
+    return (x * weights).sum(1, keepdim=True).round().to(torch.uint8)

@@ -1,0 +1,117 @@
+"""The file of a saved learner: its complete state, and the model for predictions beside it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from remnant.config import Config
+from remnant.config.recipe import read as read_recipe
+from remnant.data import Spec
+from remnant.errors import RemnantError
+from remnant.experiment.checkpoint import (
+    READ_ERRORS,
+    generations,
+    pack,
+    read as read_checkpoint,
+    short_reason,
+    unpack,
+    write_atomically,
+)
+from remnant.models.description import describe_spec, to_spec
+from remnant.models.model import FILE as MODEL, Label, model_file, read_model
+from remnant.settings import read_file
+from remnant.suspects.scores import Evidence
+from remnant.suspects.trajectory import Statistics
+
+FILE = "learner.safetensors"
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False)
+class SavedLearner:
+    """All that a learner needs to continue, in this process or in another."""
+
+    spec: Spec
+    labels: tuple[Label, ...]
+    settings: dict[str, Any]
+    tasks: int
+    samples: int
+    files: tuple[str, ...]
+    evidence: Sequence[Evidence]
+    state: dict[str, Any]
+
+
+def write_learner(folder: Path, saved: SavedLearner, net: nn.Module, config: Config) -> None:
+    """Write a saved learner and its model; each file completely or not at all."""
+    content = pack(
+        {
+            "format": FORMAT,
+            "spec": describe_spec(saved.spec),
+            "labels": list(saved.labels),
+            "settings": {key: value for key, value in saved.settings.items() if key != "data"},
+            "tasks": saved.tasks,
+            "samples": saved.samples,
+            "files": list(saved.files),
+            "evidence": {str(i): _plain(evidence) for i, evidence in enumerate(saved.evidence)},
+            "learner": saved.state,
+        }
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RemnantError(
+            f"{folder}: cannot be created ({error.strerror}). Choose another folder."
+        ) from error
+    write_atomically(folder / MODEL, model_file(net, config, saved.spec, saved.labels))
+    write_atomically(folder / FILE, content)
+
+
+def read_learner(folder: Path) -> SavedLearner:
+    """Read a saved learner, or the last checkpoint of a finished run."""
+    if (folder / "result.json").is_file() and not (folder / FILE).exists():
+        return _from_run(folder)
+    try:
+        state = unpack(read_file(folder / FILE))
+        evidence = [_evidence(found) for found in state["evidence"].values()]
+        return SavedLearner(
+            to_spec(state["spec"]), tuple(state["labels"]), state["settings"], state["tasks"],
+            state["samples"], tuple(state["files"]), evidence, state["learner"],
+        )  # fmt: skip
+    except READ_ERRORS as error:
+        raise RemnantError(
+            f"{folder}: expected a saved learner or a finished run, but {FILE} cannot be read "
+            f"({short_reason(error)}). Check the path."
+        ) from error
+
+
+def _from_run(folder: Path) -> SavedLearner:
+    model = read_model(folder / MODEL)
+    checkpoint = next(iter(generations(folder / "checkpoint")), None)
+    try:
+        if checkpoint is None:
+            raise ValueError("it has no checkpoint")
+        state = read_checkpoint(checkpoint)
+        statistics = [Statistics(**found) for found in state["statistics"].values()]
+    except READ_ERRORS as error:
+        raise RemnantError(
+            f"{folder}: expected a finished run with its checkpoint, but {short_reason(error)}."
+        ) from error
+    samples = 1 + max([int(found.id.max()) for found in statistics], default=-1)
+    settings = {k: v for k, v in read_recipe(str(folder)).items() if k not in _OF_STREAM}
+    tasks, learner = state["history"]["tasks"], state["learner"]
+    return SavedLearner(model.spec, model.labels, settings, tasks, samples, ("",) * samples, [], learner)
+
+
+# Settings of the stream of a run, which a learner does not have.
+_OF_STREAM = ("noise", "per_class", "split", "class_order", "validation")
+
+
+def _plain(evidence: Evidence) -> dict[str, Any]:
+    return {**vars(evidence), "statistics": dict(vars(evidence.statistics))}
+
+
+def _evidence(found: dict[str, Any]) -> Evidence:
+    return Evidence(**(found | {"statistics": Statistics(**found["statistics"])}))

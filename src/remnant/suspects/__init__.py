@@ -1,0 +1,1 @@
+"""Suspect labels: statistics of training, scores, thresholds, and the table of suspects."""

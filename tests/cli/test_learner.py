@@ -1,0 +1,77 @@
+"""The commands learn, predict and export."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from cli_helpers import Invoke
+from learner_helpers import small_learner
+from PIL import Image
+
+
+@pytest.fixture
+def home(invoke: Invoke) -> Path:
+    """A folder with a saved learner and two images."""
+    small_learner().save("model")
+    Path("photos/=a b").mkdir(parents=True)
+    Image.new("RGB", (30, 20), (200, 0, 0)).save("photos/=a b/ä.png")
+    Image.new("L", (9, 9), 7).save("photos/grey.jpg")
+    return Path()
+
+
+def test_predict_prints_a_table_of_all_images_in_a_folder(home: Path, invoke: Invoke) -> None:
+    done = invoke("predict", "model", "photos")
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert [row["path"] for row in rows] == ["photos/=a b/ä.png", "photos/grey.jpg"]
+    assert {row["label"] for row in rows} <= {"4", "7"}
+    assert all(0.5 <= float(row["confidence"]) <= 1 for row in rows)
+
+
+def test_a_file_that_is_no_image_is_skipped_with_an_exit_status(home: Path, invoke: Invoke) -> None:
+    Path("photos/bad.png").write_text("no image")
+    done = invoke("predict", "model", "photos", "--format", "json")
+    assert done.code == 1
+    assert len(json.loads(done.out)) == 2
+    assert "skipped photos/bad.png" in done.err
+
+
+def test_learn_leaves_the_state_untouched_and_lists_suspects(home: Path, invoke: Invoke) -> None:
+    small_learner(labels=("4", "7")).save("model")
+    for name in ("7", "cat"):
+        Path(f"more/{name}").mkdir(parents=True)
+        for i in range(2):
+            Image.new("RGB", (9, 9), (i * 90, 0, 0)).save(f"more/{name}/{i}.png")
+    before = {path.name: path.read_bytes() for path in Path("model").iterdir()}
+    done = invoke("learn", "model", "folder:more", "-o", "new")
+    assert done.code == 0, done.err
+    assert "learned 4 samples; 3 classes" in done.out
+    assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == before
+    assert "more/cat/1.png" in Path("new/suspects.csv").read_text()
+    assert invoke("learn", "model", "folder:more", "-o", "model").code == 2
+
+
+def test_export_writes_a_model_and_its_card(home: Path, invoke: Invoke) -> None:
+    assert "model card" in invoke("export", "model", "--format", "safetensors", "-o", "a.safetensors").out
+    assert Path("a.safetensors").exists()
+    assert Path("a.md").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("predict", "nowhere", "photos"),
+        ("predict", "model", "nowhere.png"),
+        ("predict", "model", "photos", "--format", "xml"),
+        ("export", "model", "--format", "xml", "-o", "a"),
+        ("export", "model", "--format", "safetensors", "-o", "no/folder/a"),
+        ("learn", "nowhere", "photos", "-o", "new"),
+        ("learn", "model", "folder:nowhere", "-o", "new"),
+    ],
+)
+def test_a_mistake_is_one_line(words: tuple[str, ...], home: Path, invoke: Invoke) -> None:
+    done = invoke(*words)
+    assert done.code in (1, 2)
+    assert "Traceback" not in done.err
+    assert len(done.err.strip().splitlines()) == 1

@@ -1,0 +1,92 @@
+"""Images and labels in the forms that users have."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from remnant.errors import RemnantError
+from remnant.learner.inputs import read_folder, to_images, to_labels, to_samples, with_channels
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ((2, 5, 6), (2, 1, 5, 6)),
+        ((2, 5, 6, 3), (2, 3, 5, 6)),
+        ((2, 3, 5, 6), (2, 3, 5, 6)),
+        ((2, 5, 6, 1), (2, 1, 5, 6)),
+    ],
+)
+def test_images_become_channels_first(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    assert tuple(to_images(np.zeros(shape, np.uint8)).shape) == expected
+
+
+def test_floats_in_0_to_1_become_bytes() -> None:
+    assert to_images(torch.tensor([[[[0.0, 0.5, 1.0]]]])).flatten().tolist() == [0, 128, 255]
+
+
+def test_lists_of_images_are_stacked() -> None:
+    pictures = [Image.new("RGB", (4, 4), (1, 2, 3)) for _ in range(2)]
+    assert to_images(pictures)[:, :, 0, 0].tolist() == [[1, 2, 3]] * 2
+
+
+@pytest.mark.parametrize(
+    ("images", "expected"),
+    [
+        (np.full((1, 1, 2, 2), 300), "from 300 to 300"),
+        (np.full((1, 1, 2, 2), -0.5), "from -0.5"),
+        (np.zeros((2, 64)), "shape"),
+        ([np.zeros((2, 2)), np.zeros((3, 3))], "same size"),
+        (np.zeros((0, 1, 2, 2)), "shape"),
+        (np.full((1, 1, 1, 1), "a"), "expected integers"),
+    ],
+)
+def test_other_images_are_one_error(images: Any, expected: str) -> None:  # noqa: ANN401
+    with pytest.raises(RemnantError, match=expected):
+        to_images(images)
+
+
+def test_labels_are_plain_strings_or_integers() -> None:
+    assert to_labels(np.array(["a", "b"])) == ["a", "b"]
+    assert to_labels(torch.tensor([3, 4])) == [3, 4]
+    assert to_labels([np.int64(3), torch.tensor(4)]) == [3, 4]
+
+
+@pytest.mark.parametrize("labels", [["a", 1], [0.5, 1.5], ["a", ""], None, "ab"])
+def test_other_labels_are_one_error(labels: Any) -> None:  # noqa: ANN401
+    with pytest.raises(RemnantError, match="expected"):
+        to_labels(labels)
+
+
+def test_the_numbers_of_images_and_labels_have_to_agree() -> None:
+    with pytest.raises(RemnantError, match="each of 3 images, got 2 labels"):
+        to_samples(np.zeros((3, 1, 2, 2), np.uint8), [0, 1], 8)
+
+
+def test_a_folder_of_class_folders_is_read_in_order(tmp_path: Path) -> None:
+    for name, value in (("dog/b.png", 9), ("cat/ä b.jpg", 0), ("cat/.hidden", 0)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("L", (5, 7), value).save(tmp_path / name, format="PNG")
+    found = read_folder(tmp_path, 4)
+    assert found.labels == ["cat", "dog"]
+    assert tuple(found.x.shape) == (2, 3, 4, 4)
+    assert [Path(file).name for file in found.files] == ["ä b.jpg", "b.png"]
+
+
+def test_a_file_that_is_no_image_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cat").mkdir()
+    (tmp_path / "cat" / "notes.txt").write_text("no image")
+    with pytest.raises(RemnantError, match="notes"):
+        read_folder(tmp_path, 4)
+    with pytest.raises(RemnantError, match="a folder of images for each class"):
+        read_folder(tmp_path / "cat", 4)
+
+
+def test_greyscale_and_colour_are_converted() -> None:
+    red = torch.tensor([255, 0, 0], dtype=torch.uint8).view(1, 3, 1, 1)
+    assert with_channels(red, 1).item() == 76
+    assert with_channels(with_channels(red, 1), 3).flatten().tolist() == [76, 76, 76]

@@ -1,0 +1,179 @@
+"""The learner: it equals a run, can be saved between tasks, and grows with new classes."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import tiny_config
+from run_helpers import RunIn, final_state, flat
+from torch import Tensor, nn
+
+from remnant import Learner
+from remnant.errors import RemnantError
+from remnant.experiment.build import build_stream
+
+TINY: dict[str, Any] = {"net": "small:4", "buffer_size": 20, "epochs": 2, "batch": 8}
+FIRST = (("ant", "bee"), ("ant", "bee", "cat"), ("bee", "cat"), ("cat", "dog"), ("ant", "dog"))
+
+
+def images(count: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (count, 1, 8, 8), dtype=np.uint8)
+
+
+def task(number: int) -> tuple[np.ndarray, list[str]]:
+    """Images and labels of a task; the class dog is new in the fourth."""
+    names = FIRST[number]
+    return images(16, number), [names[i % len(names)] for i in range(16)]
+
+
+def state(learner: Learner) -> dict[str, Any]:
+    return flat(learner._trained().state_dict())
+
+
+def assert_same(a: Learner, b: Learner) -> None:
+    assert state(a).keys() == state(b).keys()
+    for name, value in state(a).items():
+        assert repr(value) == repr(state(b)[name]), name
+    assert a.suspects() == b.suspects()
+    assert a.classes_.tolist() == b.classes_.tolist()
+
+
+@pytest.mark.parametrize("method", ["aer-abs", "der++", "er+fit"])
+def test_a_learner_saved_after_each_task_equals_one_that_was_not(method: str, tmp_path: Path) -> None:
+    settings = TINY | ({"consolidation": {"epochs": 2}} if method == "er+fit" else {})
+    whole, parts = Learner(method, **settings), Learner(method, **settings)
+    for number in range(5):
+        whole.learn(*task(number))
+        parts.learn(*task(number))
+        parts.save(tmp_path)
+        parts = Learner.load(tmp_path)
+    assert_same(whole, parts)
+    assert whole.classes_.tolist() == ["ant", "bee", "cat", "dog"]
+    assert np.array_equal(whole.predict_proba(images(9, 9)), parts.predict_proba(images(9, 9)))
+
+
+SCRIPT = """
+import sys
+sys.path[:0] = {paths!r}
+from test_learner import TINY, task
+from remnant import Learner
+number, folder = int(sys.argv[1]), sys.argv[2]
+learner = Learner("aer-abs", **TINY) if number == 0 else Learner.load(folder)
+learner.learn(*task(number)).save(folder)
+"""
+
+
+@pytest.mark.slow
+def test_five_tasks_in_five_processes_equal_five_tasks_in_one(tmp_path: Path) -> None:
+    script = SCRIPT.format(paths=[str(Path(__file__).parent), str(Path(__file__).parents[1]), *sys.path])
+    whole = Learner("aer-abs", **TINY)
+    for number in range(5):
+        whole.learn(*task(number))
+        subprocess.run([sys.executable, "-c", script, str(number), str(tmp_path)], check=True)
+    assert_same(whole, Learner.load(tmp_path))
+
+
+def test_with_known_classes_a_learner_equals_a_run(run_in: RunIn) -> None:
+    config = tiny_config(tasks=2, epochs=2)
+    stream, expected = build_stream(config, None), flat(final_state(run_in(config)))
+    names = stream.spec.classes
+    learner = Learner(**(TINY | {"buffer_size": 20}), classes=names, transform=stream.spec.transform)  # type: ignore[arg-type]
+    for part in stream.tasks:
+        learner.learn(part.source.take(part.id), [names[y] for y in part.y])
+    found = state(learner)
+    assert found.keys() == expected.keys()
+    for name in found:
+        if not name.endswith("/id"):  # counted by arrival, not by position in the dataset
+            assert repr(found[name]) == repr(expected[name]), name
+
+
+def test_old_weights_and_samples_stay_when_the_head_grows() -> None:
+    learner = Learner("er", **TINY).learn(*task(0))
+    before = learner._trained().state_dict()
+    body, x = before["weights"]["net"]["body.0.weight"].clone(), before["buffer"]["x"].clone()
+    head = before["weights"]["net"]["head.weight"].clone()
+    learner._extend(["cat"])
+    after = learner._trained().state_dict()
+    assert torch.equal(after["weights"]["net"]["body.0.weight"], body)
+    assert torch.equal(after["weights"]["net"]["head.weight"][:2], head)
+    assert after["weights"]["net"]["head.weight"].shape[0] == 3
+    assert torch.equal(after["buffer"]["x"], x)
+    assert after["seen"].tolist() == [True, True, False]
+
+
+class Dataset:
+    """A map-style dataset of float images in [0, 1] and tensors as labels."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, i: int) -> tuple[Tensor, Tensor]:
+        return torch.full((1, 8, 8), i / 10), torch.tensor(i % 2)
+
+
+def test_a_torch_dataset_is_learned_and_labels_stay_integers() -> None:
+    learner = Learner("er", **TINY).learn(Dataset())
+    assert learner.classes_.tolist() == [0, 1]
+    assert learner.predict(images(3, 0)).dtype.kind == "i"
+
+
+def test_the_interface_of_scikit_learn() -> None:
+    learner = Learner("er", **TINY)
+    assert learner.partial_fit(*task(0), classes=["bee", "ant", "cat"]) is learner
+    assert learner.classes_.tolist() == ["bee", "ant", "cat"]
+    probabilities = learner.predict_proba(images(5, 1))
+    assert probabilities.shape == (5, 3)
+    assert np.allclose(probabilities.sum(1), 1)
+    assert set(learner.predict(images(5, 1))) <= {"ant", "bee", "cat"}
+
+
+def test_suspects_list_every_sample_learned_so_far() -> None:
+    learner = Learner("er", **TINY).learn(*task(0)).learn(*task(1))
+    found = learner.suspects()
+    assert sorted(row.id for row in found) == list(range(32))
+    assert {row.given for row in found} == {"ant", "bee", "cat"}
+    assert sum(row.in_buffer for row in found) == 20
+
+
+def test_a_module_with_features_grows_and_one_with_logits_does_not(tmp_path: Path) -> None:
+    body = nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.ReLU())
+    learner = Learner("er", **(TINY | {"net": body, "head": 6})).learn(*task(0)).learn(*task(1))
+    learner.save(tmp_path)
+    loaded = Learner.load(tmp_path, net=body, head=6)
+    assert np.array_equal(loaded.predict_proba(images(4, 2)), learner.predict_proba(images(4, 2)))
+    fixed = Learner("er", **(TINY | {"net": nn.Sequential(nn.Flatten(), nn.Linear(64, 2))})).learn(*task(0))
+    with pytest.raises(RemnantError, match="returns logits and cannot get new ones"):
+        fixed.learn(*task(1))
+    with pytest.raises(RemnantError, match="Python object"):
+        Learner.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "expected"),
+    [
+        (lambda: Learner(lr=-1), "lr"),
+        (lambda: Learner(nett="small"), "unknown key"),
+        (lambda: Learner(**TINY).predict(images(2, 0)), "Call learn first"),
+        (lambda: Learner(**TINY).learn(images(4, 0), ["a"] * 4), "at least two classes"),
+        (lambda: Learner(**TINY).learn(*task(0)).learn(images(2, 0), [1, 2]), "got both"),
+        (lambda: Learner(**TINY).learn(*task(0)).predict(np.zeros((1, 1, 9, 9))), "shape"),
+        (lambda: Learner(**TINY, classes=["a", "a"]), "each class once"),
+        (lambda: Learner.load("nowhere"), "expected a saved learner"),
+    ],
+)
+def test_a_mistake_is_one_sentence(attempt: Any, expected: str) -> None:  # noqa: ANN401
+    with pytest.raises(RemnantError, match=expected):
+        attempt()
+
+
+def test_a_finished_run_can_learn_further(run_in: RunIn) -> None:
+    folder = run_in(tiny_config(tasks=2, epochs=2))
+    learner = Learner.load(folder)
+    assert learner.classes_.tolist() == list("0123456789")
+    learner.learn(images(16, 1), ["new", "3"] * 8)
+    assert learner.classes_.tolist()[-1] == "new"
+    assert len(learner.suspects()) == 16

@@ -1,0 +1,44 @@
+"""Files of saved learners."""
+
+from pathlib import Path
+
+import pytest
+from learner_helpers import small_learner, some_images
+
+from remnant import Learner
+from remnant.errors import RemnantError
+from remnant.experiment.checkpoint import clear_leftovers
+from remnant.learner.saved import FILE, read_learner
+from remnant.models.model import find_model, read_model
+
+
+def test_a_folder_holds_the_state_and_the_model_and_nothing_else(tmp_path: Path) -> None:
+    small_learner().save(tmp_path / "new" / "model")
+    assert sorted(p.name for p in (tmp_path / "new" / "model").iterdir()) == [FILE, "model.safetensors"]
+    assert read_model(find_model(tmp_path / "new" / "model")).labels == (4, 7)
+
+
+def test_what_was_saved_before_is_replaced(tmp_path: Path) -> None:
+    learner = small_learner()
+    learner.save(tmp_path)
+    learner.learn(some_images(8), [4, 7] * 4)
+    learner.save(tmp_path)
+    clear_leftovers(tmp_path)
+    assert read_learner(tmp_path).tasks == 2
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda content: content[:100], lambda content: b"", lambda content: b"{}" * 50]
+)
+def test_a_damaged_file_is_one_error(damage: object, tmp_path: Path) -> None:
+    small_learner().save(tmp_path)
+    path = tmp_path / FILE
+    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    with pytest.raises(RemnantError, match="cannot be read"):
+        Learner.load(tmp_path)
+
+
+def test_a_folder_that_cannot_be_created_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RemnantError, match="cannot be created"):
+        small_learner().save(tmp_path / "file" / "model")
