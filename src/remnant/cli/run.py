@@ -12,13 +12,15 @@ from remnant.cli.data import DataDir
 from remnant.cli.messages import check_one_seed, first_line, fit, unknown_option
 from remnant.cli.plan import print_plan
 from remnant.errors import Interrupted, RemnantError
+from remnant.extensions import is_own_data
 from remnant.settings import literal
 
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="RECIPE | KEY=VALUE",
-        help="Name of a recipe, TOML file or run folder (default: digits), then settings.",
+        metavar="RECIPE | DATA | KEY=VALUE",
+        help="Name of a recipe, TOML file or run folder (default: digits), or data without a recipe: a name, "
+        "folder:DIR, table:FILE.csv or hf:NAME. Then settings.",
         show_default=False,
     ),
 ]
@@ -45,6 +47,10 @@ def run(
     buffer_size: Annotated[int | None, typer.Option(metavar="N", help="Samples in the buffer.")] = None,
     net: Annotated[
         str | None, typer.Option(metavar="NAME", help="A name, see `remnant list nets`, or FILE.py:NAME.")
+    ] = None,
+    image_size: Annotated[
+        int | None,
+        typer.Option(metavar="PIXELS", help="Side length of own images; that of other datasets is fixed."),
     ] = None,
     per_class: Annotated[
         int | None,
@@ -87,13 +93,14 @@ def run(
       remnant run cifar10-small --data-dir ~/data --buffer-size 500 net.width=16
       remnant run --set replacement=lass schedule=always insertion.alpha=0.5
       remnant run --method ./ntd.py:NTD
+      remnant run folder:photos --image-size 64
       remnant run runs/digits-aer-abs-symmetric-0.4-s0-1a2b3c4d
 
     The last line printed is the run folder. Repeating the command resumes an interrupted run, bit for bit,
     and does nothing if the run is finished.
     """
     named = {"method": method, "noise": noise, "seed": seed, "epochs": epochs, "lr": lr, "batch": batch}
-    named |= {"buffer_size": buffer_size, "net": net, "per_class": per_class}
+    named |= {"buffer_size": buffer_size, "net": net, "per_class": per_class, "data.image_size": image_size}
     texts = [f"{key}={value}" for key, value in named.items() if value is not None]
     if any(word.startswith("-") for word in words or []):
         options = {p.opts[0]: not getattr(p, "is_flag", False) for p in ctx.command.params}
@@ -137,7 +144,7 @@ def parse(words: Sequence[str], texts: Sequence[str]) -> tuple[str | None, dict[
     >>> parse(["cifar10-small", "net.width=16"], ["lr=0.1"])
     ('cifar10-small', {'lr': 0.1, 'net.width': 16})
     """
-    recipes = [word for word in words if "=" not in word or os.path.exists(word)]
+    recipes = [word for word in words if "=" not in word or is_own_data(word) or os.path.exists(word)]
     settings: dict[str, Any] = {}
     for text in [*texts, *(word for word in words if word not in recipes)]:
         key, equals, value = text.partition("=")
