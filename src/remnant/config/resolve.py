@@ -40,8 +40,8 @@ def resolve(given: Mapping[str, Any]) -> Config:
     problems = [unknown_key(key) for key in given if key not in DEFAULTS]
     raw = {key: with_absolute_paths(value) for key, value in given.items() if key in DEFAULTS}
     if "data" in raw:
-        raw["data"], more = find_own_data(raw["data"])
-        problems += more
+        raw["data"], wrong_data = find_own_data(raw["data"])
+        problems += wrong_data
     method, found = _method(raw)
     components, more = _components(raw, method)
     wrong = {key for key, _ in [*found, *more]}

@@ -1,7 +1,7 @@
 """Images in class folders: `DIR/CLASS/.../IMAGE`, or the same below `DIR/train` and `DIR/test`."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,25 +28,26 @@ def read_folder(own: "OwnData") -> Listing:
     """List the images of class folders; the class of an image is the topmost folder that contains it."""
     home = Path(os.path.realpath(own.path))
     if not home.is_dir():
-        found = "a file" if home.exists() else "nothing"
-        raise RemnantError(f"{own.path}: expected a folder with a folder for each class, found {found}.")
+        what = "a file" if home.exists() else "nothing"
+        raise RemnantError(f"{own.path}: expected a folder with a folder for each class, found {what}.")
     scan = _Scan(home, own.follow_links)
     test = test_folder(home)
     parts = [""] if test is None else [TRAIN, test]
-    found: list[tuple[str, str, bool]] = []  # file, label, is in the test split
+    samples: list[tuple[str, str, bool]] = []  # file, label, is in the test split
     notes = []
     for part in parts:
         for label in scan.folders(part):
             files = sorted(scan.images(_joined(part, label)))
-            found += [(file, label, part == test) for file in files]
+            samples += [(file, label, part == test) for file in files]
             notes += [] if files else [f"a class folder without images: {_joined(part, label)}"]
-    if len({label for _, label, _ in found}) < 2:
-        raise _no_classes(own.path, scan, found)
-    files, labels, is_test = zip(*found, strict=True)
+    labels = tuple(label for _, label, _ in samples)
+    if len(set(labels)) < 2:
+        raise _no_classes(own.path, scan, labels)
+    paths = tuple(file for file, _, _ in samples)
     return Listing(
-        images=ImageList(cache_name("folder", home), home, files, upright_crop),
+        images=ImageList(cache_name("folder", home), home, paths, upright_crop),
         labels=labels,
-        is_test=None if test is None else np.array(is_test, bool),
+        is_test=None if test is None else np.array([is_test for _, _, is_test in samples], bool),
         left_out=scan.left_out,
         notes=(*notes, *class_notes(labels), *_unused_notes(home, parts)),
     )
@@ -155,11 +156,11 @@ def _unused_notes(home: Path, parts: list[str]) -> list[str]:
     return [f"folders beside {' and '.join(parts)} are not used: {shortened(others)}"] if others else []
 
 
-def _no_classes(path: str, scan: _Scan, found: list[tuple[str, str, bool]]) -> RemnantError:
+def _no_classes(path: str, scan: _Scan, labels: Sequence[str]) -> RemnantError:
     """Return the error for fewer than two class folders, with what to do next."""
     alone = sum(reason == "not in a class folder" for reason in scan.left_out.values())
-    if found:
-        label = found[0][1]
+    if labels:
+        label = labels[0]
         has_more = _has_folders(scan.home / label)
         what = f"images in {label!r} only."
         what += f" If it contains the class folders, write folder:{path}/{label}" if has_more else ""

@@ -101,7 +101,7 @@ def _splits(path: str) -> dict[str, Any]:
 def _image_column(path: str, part: Any) -> str:  # noqa: ANN401
     from datasets import Image
 
-    names = [name for name, kind in part.features.items() if isinstance(kind, Image)]
+    names = [str(name) for name, kind in part.features.items() if isinstance(kind, Image)]
     if len(names) != 1:
         found = ", ".join(f"{name} ({kind})" for name, kind in part.features.items())
         raise RemnantError(
@@ -115,7 +115,7 @@ def _label_column(path: str, wanted: str, part: Any) -> str:  # noqa: ANN401
     """Return the column of the labels: the one of this name, or the only one of class labels."""
     from datasets import ClassLabel
 
-    names = [name for name, kind in part.features.items() if isinstance(kind, ClassLabel)]
+    names = [str(name) for name, kind in part.features.items() if isinstance(kind, ClassLabel)]
     if wanted in part.features:
         return wanted
     if len(names) == 1:

@@ -18,6 +18,8 @@ from remnant.settings import read_file
 from remnant.transforms.resizing import upright_crop
 
 if TYPE_CHECKING:
+    import _csv
+
     from remnant.data.own.own_data import OwnData
 
 PATH, LABEL = "path", "label"
@@ -97,7 +99,7 @@ def parse_table(text: str, path: str, label: str = LABEL) -> Table:
     return Table(columns, rows, left_out)
 
 
-def _numbered(reader: "csv._reader", path: str) -> Iterator[tuple[int, Sequence[str]]]:
+def _numbered(reader: "_csv.Reader", path: str) -> Iterator[tuple[int, Sequence[str]]]:
     """Yield the rows that are not empty, with the numbers of their lines."""
     try:
         for cells in reader:
