@@ -57,15 +57,13 @@ def check(
     ] = None,
     folder: DataDir = None,
 ) -> None:
-    """Compare the files of datasets with the published ones, or list the files of own data left out by a run.
+    """Compare the files of datasets with the published ones.
 
-    The exit status is 1 if there is one. Without a NAME all datasets are checked, and missing datasets are
-    not errors.
+    Of own data, such as folder:photos, the files that a run leaves out are listed. The exit status is 1 if
+    a file differs or is left out. Without a NAME all datasets are checked, and missing datasets are not
+    errors.
 
-    \b
-    Examples:
-      remnant data check cifar10 --data-dir ~/data
-      remnant data check folder:photos
+    Example: remnant data check cifar10 --data-dir ~/data
     """
     from remnant import data
 

@@ -117,7 +117,7 @@ def test_a_table_that_cannot_be_read_is_one_clear_line(tmp_path: Path) -> None:
     huge = error(path, b"path,label\na.png," + b"x" * 200_000 + b"\n")
     assert "line 2: expected CSV, but field larger than field limit" in huge
     path.unlink()
-    for place, found in ((path, "No such file"), (tmp_path, "Is a directory")):
+    for place, found in ((path, "No such file"), (tmp_path, "it is not a regular file")):
         with pytest.raises(RemnantError, match=f"expected a CSV file, found: {found}"):
             _ = listing(place)
 
