@@ -1,4 +1,4 @@
-"""Every snippet of README.md, docs/usage.md, docs/extend.md and docs/experiments.md runs as it is printed."""
+"""Every snippet of README.md and of the pages in docs runs as it is printed there."""
 
 import glob
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from own_files import write_folder, write_table
 
 from remnant import cli
 from remnant.config import recipe, resolve
@@ -21,7 +22,14 @@ from remnant.sweep.grid import expand
 ROOT = Path(__file__).parent.parent
 PAGES = {
     name: (ROOT / name).read_text()
-    for name in ("README.md", "docs/usage.md", "docs/extend.md", "docs/experiments.md", "docs/learner.md")
+    for name in (
+        "README.md",
+        "docs/usage.md",
+        "docs/extend.md",
+        "docs/experiments.md",
+        "docs/learner.md",
+        "docs/own-data.md",
+    )
 }
 # Files, a shell, a cluster or hours that a test does not have.
 NEEDS_DATA = (
@@ -64,6 +72,10 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (greedy,) = (code for code in snippets("docs/extend.md", "python") if "AER_GREEDY" in code)
     (tmp_path / "greedy.py").write_text(greedy)
+    write_folder(tmp_path / "photos", {"cat": 6, "dog": 6, "eel": 6, "fox": 6})
+    rows = [(f"photos/{label}/{i}.png", label) for label in ("cat", "dog") for i in range(6)]
+    write_table(tmp_path / "labels.csv", ("path", "label"), rows)
+    monkeypatch.setenv("REMNANT_DATA", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -88,13 +100,19 @@ def test_the_commands_of_the_readme_run(checkout: Path, monkeypatch: pytest.Monk
     run_all(commands("README.md"), monkeypatch)
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.keys() - {"README.md"}))
+@pytest.mark.parametrize("page", sorted(PAGES.keys() - {"README.md", "docs/own-data.md"}))
 def test_the_commands_of_the_other_pages_run(
     page: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = [line for line in commands(page) if not any(words in line for words in NEEDS_MINUTES)]
     assert quick
     run_all(quick, monkeypatch)
+
+
+def test_the_commands_on_own_images_run(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [line.partition("#")[0] for line in commands("docs/own-data.md")]
+    quick = " epochs=2 net=small:4"
+    run_all([line + (quick if "run" in line else "") for line in lines], monkeypatch)
 
 
 @pytest.mark.slow

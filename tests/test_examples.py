@@ -18,6 +18,7 @@ WORDS = {
     "ntd.py": ["--method", f"{EXAMPLES}/ntd.py:NTD"],
     "own_net.py": [f"net={EXAMPLES}/own_net.py:perceptron"],
     "own_loss.py": ["--method", "er", f"objective={EXAMPLES}/own_loss.py:GCE", "objective.q=0.5"],
+    "own_folder.py": [],
     "own_dataset.py": [f"data={EXAMPLES}/own_dataset.py:UNVERIFIED", "tasks=2"],
 }
 
@@ -26,7 +27,7 @@ def test_every_example_is_tested() -> None:
     assert sorted([*WORDS, "growing_stream.py"]) == sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("name", [name for name in WORDS if name != "own_folder.py"])
 def test_an_example_runs_from_the_command_line_and_is_finished_then(name: str, invoke: Invoke) -> None:
     own = [word.partition("=")[0] for word in WORDS[name]]
     words = ["run", *(w for w in SMALL if w.partition("=")[0] not in own), *WORDS[name], "-q"]
@@ -75,3 +76,16 @@ def test_ntd_in_python_gives_the_result_of_the_command_line(invoke: Invoke, tmp_
 def test_the_growing_stream_learns_classes_that_arrive_later() -> None:
     main = from_file(f"{EXAMPLES}/growing_stream.py:main", "function")
     assert main(per_class=20) > 0.4  # type: ignore[operator]
+
+
+def test_a_folder_runs_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REMNANT_DATA", str(tmp_path / "cache"))
+    assert len((EXAMPLES / "own_folder.py").read_text().splitlines()) <= 40
+    make_photos = from_file(f"{EXAMPLES}/own_folder.py:make_photos", "function")
+    make_photos(tmp_path / "stripes")  # type: ignore[operator]
+    settings = {"epochs": 2, "net": "small:4", "data.image_size": 8, "buffer_size": 20}
+    folder = remnant.run("folder:stripes", **settings)
+    result = json.loads((folder / "result.json").read_text())
+    assert result["tested_on"] == "held-out share, against the given labels"
+    assert result["classes"] == [["falling", "horizontal"], ["rising", "vertical"]]

@@ -6,11 +6,12 @@ import pytest
 import torch
 from conftest import tiny_data, tiny_stream
 
-from remnant.data import DATA
+from remnant.data import DATA, Dataset
 from remnant.data.dataset import UNKNOWN
+from remnant.data.rows import Rows
 from remnant.errors import RemnantError
 from remnant.noise import symmetric
-from remnant.stream import class_order, make_stream, split_evenly
+from remnant.stream import class_order, make_row_stream, make_stream, split_evenly
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -203,3 +204,54 @@ def test_the_fingerprint_depends_on_labels_and_pixels_only() -> None:
     assert base != make_stream(data, other, range(6), [2, 2, 2], 0.0, rng()).fingerprint
     image = tiny_data(seed=1)
     assert base != make_stream(image, image.y, range(6), [2, 2, 2], 0.0, rng()).fingerprint
+
+
+def arriving(rows: Rows) -> Dataset:
+    """Twelve training samples whose classes are 0, 1, then 1, 2, then 2, 0."""
+    data, y = tiny_data(classes=3, rows=4), np.array([0, 1] * 2 + [1, 2] * 2 + [2, 0] * 2)
+    return replace(data, y=y, truth=None, test_y=np.arange(4) % 3, rows=rows)
+
+
+def test_tasks_by_arrival_may_have_classes_in_common() -> None:
+    data = arriving(Rows(test=np.array([0, 3, 5, 11]), are_held_out=True))
+    stream = make_row_stream(data, data.y, "arrival:3", 0.0, np.random.default_rng(0))
+    assert [task.classes for task in stream.tasks] == [(0, 1), (1, 2), (0, 2)]
+    assert [task.id.tolist() for task in stream.tasks] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]
+    assert [stream.classes_seen(number) for number in range(3)] == [2, 3, 3]
+
+
+def test_held_out_samples_are_tested_with_the_rows_around_them() -> None:
+    data = arriving(Rows(test=np.array([0, 5, 5, 11]), are_held_out=True))
+    stream = make_row_stream(data, data.y, "arrival:3", 0.0, np.random.default_rng(0))
+    assert [test.id.tolist() for test in stream.tests] == [[0], [1, 2], [3]]
+    assert stream.tests[2].classes == (0, 2)
+
+
+def test_a_separate_test_split_is_used_for_every_task_that_has_the_class() -> None:
+    data = arriving(Rows(test=np.arange(12, 16), are_held_out=False))
+    stream = make_row_stream(data, data.y, "arrival:3", 0.0, np.random.default_rng(0))
+    assert [test.y.tolist() for test in stream.tests] == [[0, 1, 0], [1, 2], [0, 2, 0]]
+
+
+def test_tasks_by_column_number_the_classes_in_the_order_of_their_first_task() -> None:
+    column = np.array([1] * 4 + [0] * 8 + [0, 1, 0, 1])
+    data = arriving(Rows(test=np.arange(12, 16), are_held_out=False, task=column))
+    stream = make_row_stream(data, data.y, "column", 0.0, np.random.default_rng(0))
+    assert [task.id.tolist() for task in stream.tasks] == [[4, 5, 6, 7, 8, 9, 10, 11], [0, 1, 2, 3]]
+    assert stream.spec.classes == ("class-0", "class-1", "class-2")
+    assert [test.id.tolist() for test in stream.tests] == [[0, 2], [1, 3]]
+
+
+def test_rows_without_test_samples_are_an_error() -> None:
+    data = arriving(Rows(test=np.array([0, 0, 0, 0]), are_held_out=True))
+    with pytest.raises(RemnantError, match=r"task 2 .*: expected at least 1 test sample, got none"):
+        make_row_stream(data, data.y, "arrival:3", 0.0, np.random.default_rng(0))
+    with pytest.raises(RemnantError, match="tasks=arrival:2 needs a table"):
+        make_row_stream(replace(data, rows=None), data.y, "arrival:2", 0.0, np.random.default_rng(0))
+
+
+def test_held_out_training_samples_of_tasks_by_rows_replace_the_test_split() -> None:
+    data = arriving(Rows(test=np.array([0, 5, 5, 11]), are_held_out=True))
+    stream = make_row_stream(data, data.y, "arrival:2", 0.5, np.random.default_rng(0))
+    ids = [*(task.id for task in stream.tasks), *(test.id for test in stream.tests)]
+    assert sorted(torch.cat(ids).tolist()) == list(range(12))

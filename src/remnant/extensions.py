@@ -25,6 +25,7 @@ from typing import Any
 from remnant.errors import RemnantError, nearest
 from remnant.settings import read_file, user_path
 
+OWN_DATA = ("folder:", "table:", "hf:")  # first parts of the names of own data
 IN_FILE = re.compile(r"(?P<path>.+\.py):(?P<name>\w+)(?::(?P<value>.*))?")
 
 
@@ -116,6 +117,15 @@ class Registry(Mapping[str, Any]):
 def is_in_file(name: str) -> bool:
     """Return whether a name refers to an object in a file, `path.py:NAME`."""
     return bool(IN_FILE.fullmatch(name))
+
+
+def is_own_data(text: str) -> bool:
+    """Return whether a text names own data: folder:DIR, table:FILE.csv or hf:NAME.
+
+    >>> [is_own_data(text) for text in ("folder:photos", "hf:user/name", "digits", "noise=file:a.csv")]
+    [True, True, False, False]
+    """
+    return text.startswith(OWN_DATA)
 
 
 def from_file(text: str, kind: str) -> object:

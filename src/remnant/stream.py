@@ -1,11 +1,10 @@
-"""The stream of tasks, split from a dataset by class. Learners never get true labels.
+"""The stream of tasks, split from a dataset by class or by time of arrival. Learners never get true labels.
 
 A learner receives a `Task`: inputs, observed labels and ids. True labels and test splits stay in the
 `Stream` and are used by the metrics only. N training samples; C classes, numbered in order of arrival.
 """
 
 import hashlib
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from remnant.data.dataset import UNKNOWN, Dataset, InMemory, Labels, Source, Spec
+from remnant.data.rows import no_rows, row_tasks
 from remnant.errors import RemnantError
 
 
@@ -34,10 +34,10 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The samples whose observed label is one of the classes of this task."""
+    """Samples that arrive together: those of some classes, or those of some rows of a table."""
 
     number: int
-    classes: tuple[int, ...]
+    classes: tuple[int, ...]  # observed labels; tasks by time of arrival may have classes in common
     id: Tensor  # (n,) positions in the training set
     y: Tensor  # (n,) observed labels
     source: Source
@@ -73,8 +73,10 @@ class Stream:
     observed: Tensor  # (N,) observed labels
     index: Tensor  # (N,) positions in the published dataset
     fingerprint: str  # digest of all inputs and labels
-    skipped: Mapping[str, str] = field(default_factory=dict)  # file that could not be read -> reason
+    skipped: Mapping[str, str] = field(default_factory=dict)  # file that is left out -> reason
+    notes: tuple[str, ...] = ()  # what a user should know of the samples
     files: tuple[str, ...] = ()  # (N,) file of each training sample; empty if they have none
+    tested_on: str = "test split"  # which samples, and which labels if these may be noisy
 
     @property
     def noise_rate(self) -> float | None:
@@ -83,6 +85,10 @@ class Stream:
             return None
         samples = torch.cat([task.id for task in self.tasks])
         return float((self.truth[samples] != self.observed[samples]).double().mean())
+
+    def classes_seen(self, task: int) -> int:
+        """Return the number of classes in the tasks up to this one."""
+        return len({label for t in self.tasks[: task + 1] for label in t.classes})
 
     def on(self, device: torch.device) -> "Stream":
         """Return the stream with training samples on a device; memory-mapped ones are moved when taken."""
@@ -156,24 +162,76 @@ def make_stream(
     If `validation` > 0, this fraction of each observed class is held out of training. The held-out
     samples, with their observed labels, replace the test split for choosing hyperparameters.
     """
+    number = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(order)]  # class -> its task
+    groups = _Groups(len(sizes), number[observed], number[data.test_y], tuple(sizes))
+    return _make_stream(data, observed, order, groups, validation, rng)
+
+
+def make_row_stream(
+    data: Dataset,
+    observed: Labels,
+    tasks: str,
+    validation: float,
+    rng: np.random.Generator,
+) -> Stream:
+    """Split samples into tasks by the rows of a table: by its column `task`, or in their order.
+
+    `tasks` is "column" or "arrival:N", which makes N tasks of equally many training samples. Classes may
+    occur in several tasks, and are numbered in the order of their first task. Test samples that were held
+    out belong to the task of the rows around them; those of a separate test split have tasks of their own
+    if there is a column, and are otherwise used for every task that has their class.
+    """
+    if data.rows is None:
+        raise RemnantError(no_rows(tasks, data.spec.name))
+    train, test = row_tasks(data.rows, data.index, tasks)
+    last = int(train.max()) + 1
+    first = [min(train[observed == c], default=last) for c in range(len(data.spec.classes))]
+    order = sorted(range(len(first)), key=lambda c: (first[c], c))
+    return _make_stream(data, observed, order, _Groups(last, train, test), validation, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """The assignment of samples to tasks."""
+
+    count: int
+    train: Labels  # (N,) task of each training sample
+    test: Labels | None  # (T,) task of each test sample; None: all tasks that have its class
+    sizes: tuple[int, ...] = ()  # number of classes of each task; empty: the classes of its samples
+
+
+def _make_stream(
+    data: Dataset,
+    observed: Labels,
+    order: Sequence[int],
+    groups: _Groups,
+    validation: float,
+    rng: np.random.Generator,
+) -> Stream:
     _check_labels(observed, data.spec)
     arrival = np.argsort(order)  # class -> its position in the order of arrival
     truth = None
     if data.truth is not None:
         truth = torch.from_numpy(np.where(data.truth == UNKNOWN, UNKNOWN, arrival[data.truth]))
-    y = torch.from_numpy(arrival[observed])
+    y, task_of = torch.from_numpy(arrival[observed]), torch.from_numpy(groups.train)
     is_held_out = _held_out(y, validation, rng)
     test, test_y, is_tested = data.test, torch.from_numpy(arrival[data.test_y]), torch.tensor(True)
+    test_task = None if groups.test is None else torch.from_numpy(groups.test)
     if validation:
-        test, test_y, is_tested = data.train, y, is_held_out
+        test, test_y, test_task, is_tested = data.train, y, task_of, is_held_out
     tasks, tests = [], []
-    for number, (start, end) in enumerate(itertools.pairwise(np.cumsum([0, *sizes]))):
-        classes, group = tuple(range(start, end)), torch.arange(start, end)
-        index = torch.nonzero(torch.isin(y, group) & ~is_held_out).flatten()
+    ends = np.cumsum(groups.sizes)
+    for number in range(groups.count):
+        index = torch.nonzero((task_of == number) & ~is_held_out).flatten()
+        classes = tuple(sorted(set(y[index].tolist())))
+        if groups.sizes:
+            classes = tuple(range(ends[number] - groups.sizes[number], ends[number]))
         tasks.append(Task(number, classes, index, y[index], data.train))
         _check_task(tasks[-1], data.spec, order)
-        index = torch.nonzero(torch.isin(test_y, group) & is_tested).flatten()
-        tests.append(TestSplit(classes, index, test_y[index], test))
+        is_own = torch.isin(test_y, torch.tensor(classes)) if test_task is None else test_task == number
+        index = torch.nonzero(is_own & is_tested).flatten()
+        tested = classes if groups.sizes else tuple(sorted({*classes, *test_y[index].tolist()}))
+        tests.append(TestSplit(tested, index, test_y[index], test))
         _check_test_split(tests[-1], tasks[-1], data.spec, order, validation)
     return Stream(
         spec=replace(data.spec, classes=tuple(data.spec.classes[c] for c in order)),
@@ -184,7 +242,9 @@ def make_stream(
         index=torch.from_numpy(data.index),
         fingerprint=_fingerprint(data, y),
         skipped=data.skipped,
+        notes=data.notes,
         files=data.files,
+        tested_on=data.tested_on,
     )
 
 

@@ -5,7 +5,8 @@ import pytest
 
 from remnant.config import resolve
 from remnant.config.checks import config_problems, unused_settings
-from remnant.config.recipe import remarks, to_config
+from remnant.config.recipe import to_config
+from remnant.config.remarks import remarks
 from remnant.errors import RemnantError
 from remnant.methods.registry import METHODS
 

@@ -120,15 +120,7 @@ def test_a_dataset_without_a_recipe_has_default_settings_and_no_noise() -> None:
     assert recipe.to_config(None, {}).noise == Symmetric(0.4)
 
 
-def test_the_defaults_of_a_run_without_a_recipe_are_listed() -> None:
-    settings = {"data": tiny_data(), "split": [2, 4], "lr": 0.3, "net.width": 8}
-    (line,) = recipe.without_recipe(recipe.to_config(None, settings), None, settings)
-    expected = "noise=none method=aer-abs buffer_size=100 epochs=20 batch=32"
-    assert line == f"no recipe, defaults are used: {expected}"
-    (line,) = recipe.without_recipe(recipe.to_config(None, {"data": "digits"}), None, {"data": "digits"})
-    assert line.endswith("epochs=20 batch=32 lr=0.1; recipes for digits: digits")
-    for name, settings in (("digits", {"data": "digits"}), (None, {"epochs": 2})):
-        assert recipe.without_recipe(recipe.to_config(name, settings), name, settings) == []
+def test_a_run_without_a_recipe_is_named_after_its_data() -> None:
     assert recipe.to_config(None, {}).name == "digits"
     data = tiny_data()
     data = dataclasses.replace(data, spec=dataclasses.replace(data.spec, name="my data/1"))

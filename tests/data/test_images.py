@@ -140,7 +140,7 @@ def test_an_invalid_path_is_skipped(photos: ImageList, name: str) -> None:
 
 
 def test_a_temporary_error_does_not_skip_an_image(photos: ImageList, monkeypatch: pytest.MonkeyPatch) -> None:
-    def failing(path: Path, side: int) -> np.ndarray:
+    def failing(path: Path, *_: object) -> np.ndarray:
         raise OSError(errno.EIO, "Input/output error", str(path))
 
     with monkeypatch.context() as temporary:
@@ -208,7 +208,7 @@ def test_an_incomplete_cache_of_a_killed_process_is_not_used(
     if not child:
         calls = iter(range(4))
 
-        def killing(path: Path, side: int) -> np.ndarray:
+        def killing(path: Path, side: int, *_: object) -> np.ndarray:
             if next(calls) == 3:
                 os.kill(os.getpid(), signal.SIGKILL)
             return read_image(path, side)

@@ -16,9 +16,9 @@ from remnant.experiment.build import (
     build_dataset,
     build_learner,
     build_stream,
+    data_notes,
     net_builder,
     plan_stream,
-    skipped_files,
 )
 from remnant.methods.replay import ReplayLearner
 from remnant.nets.backbone import LITE0
@@ -154,15 +154,18 @@ def test_a_network_that_does_not_compute_logits_is_an_error(net: Any, message: s
         build_learner(config, build_stream(config, None))
 
 
-def test_skipped_files_are_listed_and_an_error_if_strict() -> None:
+def test_files_that_are_left_out_are_listed_and_an_error_if_strict() -> None:
     stream = build_stream(tiny_config(data=load("digits", None)), None)
-    assert skipped_files(stream, strict=True) == []
-    broken = replace(stream, skipped={f"{i}.jpg": "truncated" for i in range(1200)})
-    lines = skipped_files(broken, strict=False, most=2)
-    assert lines == [
-        "skipped 0.jpg: truncated",
-        "skipped 1.jpg: truncated",
-        "1,200 files could not be read and are skipped; all names are in result.json",
+    assert data_notes(stream, strict=True) == []
+    reasons = {0: "no label", 1: "listed before, in line 7", 2: "listed before, in line 8"}
+    skipped = {f"{i}.jpg": reasons.get(i, f"truncated (by {i} bytes)") for i in range(1200)}
+    broken = replace(stream, skipped=skipped, notes=("a class is empty",))
+    count = "1,200 left out: 1,197 x truncated, 2 x listed before, 1 x no label"
+    assert data_notes(broken, strict=False, most=2) == [
+        "left out: 0.jpg: no label",
+        "left out: 1.jpg: listed before, in line 7",
+        f"{count}; all of them are listed in result.json",
+        "note: a class is empty",
     ]
-    with pytest.raises(RemnantError, match=r"1,200 files could not be read.*skipped 0\.jpg: truncated"):
-        skipped_files(broken, strict=True)
+    with pytest.raises(RemnantError, match=r"1,200 left out: .*; first: 0\.jpg: no label\. Fix them"):
+        data_notes(broken, strict=True)

@@ -68,6 +68,14 @@ def test_task_incremental_accuracy_considers_only_the_classes_of_the_task() -> N
     assert found.task_incremental == pytest.approx([50, 50, 50])
 
 
+def test_the_accuracy_of_a_class_is_measured_in_all_tasks_that_have_it() -> None:
+    first, second, _ = tiny_stream().tests
+    wrong = replace(second, classes=(0, 1), y=torch.zeros_like(second.y))  # never predicted there
+    found = evaluate.accuracy(Oracle(), (first, wrong))
+    counts = [int((test.y == 0).sum()) for test in (first, wrong)]
+    assert found.per_class == {0: pytest.approx(100 * counts[0] / sum(counts)), 1: 100}
+
+
 def test_a_buffer_is_compared_with_the_true_labels() -> None:
     stream = tiny_stream(noise=0.5)
     clean = torch.nonzero(stream.truth == stream.observed).flatten()[:6].tolist()

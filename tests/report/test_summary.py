@@ -78,7 +78,7 @@ def test_figures_are_rounded_and_unknown_ones_are_left_out() -> None:
     assert rows["noisy labels stored"] == ("3", "of 20 samples")
     assert rows["buffer balance"][0] == "-"
     assert rows["time"] == ("1:35 min", "1234 samples/s, 300 MB")
-    assert "skipped files" not in rows
+    assert "samples left out" not in rows
     without = {name for name, _, _ in figures(RESULT | {"buffer": None, "buffers": {}})}
     assert not {"buffer purity", "noisy labels stored", "buffer balance"} & without
 
@@ -95,7 +95,7 @@ def test_metrics_that_need_true_labels_are_unknown_without_them() -> None:
 
 def test_skipped_files_are_counted() -> None:
     rows = figures(RESULT | {"skipped": {"a.jpg": "truncated", "b.jpg": "truncated"}})
-    assert ("skipped files", "2", "could not be read; listed in result.json") in rows
+    assert ("samples left out", "2", "listed in result.json with the reasons") in rows
 
 
 def test_several_buffers_have_a_line_each() -> None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from remnant.errors import RemnantError
+from remnant.errors import RemnantError, printable
+from remnant.extensions import is_own_data
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,8 +59,9 @@ def check(
 ) -> None:
     """Compare the files of datasets with the published ones.
 
-    The exit status is 1 if one differs. Without a NAME all datasets are checked, and missing datasets are
-    not errors.
+    Of own data, such as folder:photos, the files that a run leaves out are listed. The exit status is 1 if
+    a file differs or is left out. Without a NAME all datasets are checked, and missing datasets are not
+    errors.
 
     Example: remnant data check cifar10 --data-dir ~/data
     """
@@ -77,6 +79,8 @@ def _report(name: str, folder: Path | None, *, is_required: bool) -> bool:
     """Print the state of each file of a dataset; return whether all of them are intact."""
     from remnant import data
 
+    if is_own_data(name):
+        return _report_own(name, folder)
     checks = data.check(name, folder)
     files, manual = data.entry(name).files, data.entry(name).manual_download
     if not checks:
@@ -92,6 +96,22 @@ def _report(name: str, folder: Path | None, *, is_required: bool) -> bool:
     if not is_intact:
         typer.echo(f"{name}: to repair it: {command}")
     return is_intact
+
+
+def _report_own(name: str, folder: Path | None) -> bool:
+    """Decode own data, print what is left out and what is noted; return whether nothing is left out."""
+    from remnant import data
+
+    found = data.load(name, folder)
+    for file, reason in found.skipped.items():
+        typer.echo(f"{name}: {printable(file)}: left out: {printable(reason)}")
+    for note in found.notes:
+        typer.echo(f"{name}: note: {printable(note)}")
+    typer.echo(
+        f"{name}: {len(found.train):,} training and {len(found.test):,} test samples of "
+        f"{len(found.spec.classes)} classes; {len(found.skipped):,} left out"
+    )
+    return not found.skipped
 
 
 @app.command()
@@ -131,13 +151,14 @@ def noise(
     if plot and plot.suffix != ".svg":
         raise RemnantError(f"{plot}: expected a file name that ends with .svg.")
     texts = [f"data={name}", f"noise={kind}", f"seed={seed}", f"per_class={per_class}", *(changes or [])]
-    net = {} if entry(name).spec.are_images else {"net": "efficientgcn-b0"}  # required, but not used
+    are_images = is_own_data(name) or entry(name).spec.are_images
+    net = {} if are_images else {"net": "efficientgcn-b0"}  # required, but not used
     config = resolve(recipe.apply({"tasks": 1} | net, parse([], texts)[1]))
     dataset, observed = build_dataset(config, data_dir(folder))
     if dataset.truth is None:
         raise RemnantError(
             f"{name}: expected known true labels, found none: there is no transition matrix. Pass them to "
-            "arrays(..., truth=...) if you have them."
+            "arrays(..., truth=...), or add them to a table as a column true_label."
         )
     if dataset.spec.has_noisy_labels:
         _show_given(dataset, dataset.truth != dataset.y, plot)

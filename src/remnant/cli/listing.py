@@ -96,7 +96,7 @@ def rows(what: str, method: str = "") -> Rows:
     if what == "methods":
         return [*_described(METHOD_NAMES), *suffixes()]
     if what == "data":
-        return _described(DATASETS)
+        return [*_described(DATASETS), *own_data()]
     if what == "grids":
         from remnant.sweep.grid import grids
 
@@ -120,6 +120,15 @@ def _described(registry: "Registry") -> Rows:
             yield name, str(error)
     for name in registry.shadowed():
         yield name, "not used: a built-in component has the same name. Rename it in its package."
+
+
+def own_data() -> Rows:
+    """Return how own data are written."""
+    return [
+        ("folder:DIR", "your images in class folders, or in class folders below train and test"),
+        ("table:FILE.csv", "your images in a table: path, label, and optionally task, true_label, split"),
+        ("hf:NAME", "a Hugging Face dataset: a name on the hub, or a folder or file on disk"),
+    ]
 
 
 def suffixes() -> Rows:
@@ -162,6 +171,7 @@ def all_settings() -> Iterator[tuple[str, str]]:
         registry = REGISTRIES.get(name)
         if registry is None:
             yield f"{name} = {field.default!r}", str(field.description)
+            yield from own_data_settings() if name == "data" else ()
             continue
         default = "set by the method" if name in OF_METHOD else repr(short(registry, field.default))
         yield f"{name} = {default}", f"{field.description}: {', '.join(registry)}"
@@ -172,6 +182,16 @@ def all_settings() -> Iterator[tuple[str, str]]:
                 owners.setdefault(row, []).append(choice)
         for (setting, text), choices in owners.items():
             yield setting, f"{', '.join(choices)}: {text}"
+
+
+def own_data_settings() -> Iterator[tuple[str, str]]:
+    """Yield the settings of own data."""
+    from remnant.data import KINDS
+    from remnant.settings import describe_setting, settings
+
+    own = KINDS["folder"]
+    for key, default in settings(own).items():
+        yield f"  data.{key} = {default!r}", f"{', '.join(KINDS)}: {describe_setting(own, key)}"
 
 
 def method_settings(name: str) -> Iterator[tuple[str, str]]:

@@ -16,17 +16,21 @@ def print_plan(
     recipe: str | None, settings: Mapping[str, Any], out: Path, data_dir: Path | None, strict: bool
 ) -> None:
     """Print what a run would do, with an estimate of its time and memory; nothing is downloaded."""
-    from remnant.config.recipe import remarks, to_config
-    from remnant.data import data_dir as find_data_dir, require_files
+    from remnant.config.recipe import to_config
+    from remnant.config.remarks import remarks
+    from remnant.data import OwnData, data_dir as find_data_dir, require_files
     from remnant.engine.threads import compute_threads
     from remnant.errors import MissingFiles
-    from remnant.experiment.build import plan_stream, skipped_files
+    from remnant.experiment.build import data_notes, plan_stream
     from remnant.report.summary import paper
 
     config, folder = to_config(recipe, settings), find_data_dir(data_dir)
     for line in remarks(config, recipe, settings):
         _line("note", line)
     print(config.toml(), flush=True)
+    is_decoded = not isinstance(config.data, OwnData) or config.data.is_decoded(folder)
+    if not is_decoded:  # black images of the same number and size take the same time
+        config = config.model_copy(update={"data": config.data.blank()})
     with compute_threads(config.threads):
         try:
             if isinstance(config.data, str):
@@ -35,9 +39,9 @@ def print_plan(
         except MissingFiles as error:
             _print_without_data(config, str(error))
         else:
-            for line in skipped_files(stream, strict):
+            for line in data_notes(stream, strict):
                 _line("data", line)
-            _print_with_data(config, stream, out, missing)
+            _print_with_data(config, stream, out if is_decoded else None, missing)
     for _, value, meaning in paper(config):
         _line("paper", f"{value} {meaning}")
 
@@ -47,7 +51,8 @@ def _line(label: str, text: str) -> None:
     print(fit(f"# {label:10s}{text}", sys.stdout, f"# {'':10s}"), flush=True)
 
 
-def _print_with_data(config: "Config", stream: "Stream", out: Path, missing: int) -> None:
+def _print_with_data(config: "Config", stream: "Stream", out: Path | None, missing: int) -> None:
+    """Print the plan; without `out`, the run folder is not known yet, since the data are not decoded."""
     from remnant.config.components import short
     from remnant.config.registries import REGISTRIES
     from remnant.experiment.loggers.console import duration
@@ -63,6 +68,8 @@ def _print_with_data(config: "Config", stream: "Stream", out: Path, missing: int
     _line("steps", ", ".join(f"{kind} {work.steps:,}" for kind, work in works.items()))
     if missing:
         _print_features(config, missing)
+    if out is None or missing:
+        _line("folder", "named when the images are decoded, at the start of the run")
     else:
         folder = out / config.run_id(stream.fingerprint)
         _line("folder", f"{folder} ({'finished' if is_finished(folder) else 'to do'})")

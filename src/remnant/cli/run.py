@@ -17,6 +17,7 @@ from remnant.cli.messages import check_one_seed, first_line, fit, unknown_option
 from remnant.cli.plan import print_plan
 from remnant.engine.parallel.ranks import check_single, is_first_rank, reports_errors
 from remnant.errors import Interrupted, RemnantError
+from remnant.extensions import is_own_data
 from remnant.settings import literal
 
 # Options of runs that are settings, in the order of --help.
@@ -26,8 +27,9 @@ SETTINGS += ("threads", "compile")
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="RECIPE | KEY=VALUE",
-        help="Name of a recipe, TOML file or run folder (default: digits), then settings.",
+        metavar="RECIPE | DATA | KEY=VALUE",
+        help="Name of a recipe, TOML file or run folder (default: digits), or data without a recipe: a name, "
+        "folder:DIR, table:FILE.csv or hf:NAME. Then settings.",
         show_default=False,
     ),
 ]
@@ -40,6 +42,10 @@ Batch = Annotated[int | None, typer.Option(metavar="N", help="Samples of the str
 BufferSize = Annotated[int | None, typer.Option(metavar="N", help="Samples in the buffer.")]
 Net = Annotated[
     str | None, typer.Option(metavar="NAME", help="A name, see `remnant list nets`, or FILE.py:NAME.")
+]
+ImageSize = Annotated[
+    int | None,
+    typer.Option(metavar="PIXELS", help="Side length of own images; that of other datasets is fixed."),
 ]
 PerClass = Annotated[
     int | None, typer.Option(metavar="N", help="Use a fixed subset of this many training samples per class.")
@@ -92,6 +98,7 @@ class RunOptions:
     batch: Batch = None
     buffer_size: BufferSize = None
     net: Net = None
+    image_size: ImageSize = None
     per_class: PerClass = None
     device: Device = None
     precision: Precision = None
@@ -116,6 +123,7 @@ class RunOptions:
             raise RemnantError(unknown_option(words, options, ctx.info_name or "run"))
         named: dict[str, Any] = own | {key: getattr(self, key) for key in SETTINGS}
         named["compile"] = "true" if self.compile else None
+        named["data.image_size"] = self.image_size
         texts = [f"{key}={value}" for key, value in named.items() if value is not None]
         return parse(words, [*texts, *(self.changes or [])])
 
@@ -158,6 +166,7 @@ def run(
       remnant run cifar10-small --data-dir ~/data --buffer-size 500 net.width=16
       remnant run --set replacement=lass schedule=always insertion.alpha=0.5
       remnant run --method ./ntd.py:NTD
+      remnant run folder:photos --image-size 64
       remnant run runs/digits-aer-abs-symmetric-0.4-s0-1a2b3c4d
 
     The last line printed is the run folder. Repeating the command resumes an interrupted run, bit for bit,
@@ -212,7 +221,7 @@ def parse(words: Sequence[str], texts: Sequence[str]) -> tuple[str | None, dict[
     >>> parse(["cifar10-small", "net.width=16"], ["lr=0.1"])
     ('cifar10-small', {'lr': 0.1, 'net.width': 16})
     """
-    recipes = [word for word in words if "=" not in word or os.path.exists(word)]
+    recipes = [word for word in words if "=" not in word or is_own_data(word) or os.path.exists(word)]
     settings: dict[str, Any] = {}
     for text in [*texts, *(word for word in words if word not in recipes)]:
         key, equals, value = text.partition("=")

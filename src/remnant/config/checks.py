@@ -6,18 +6,21 @@ import numpy as np
 
 from remnant.config.registries import components_of
 from remnant.config.schema import Config
+from remnant.data import Dataset, OwnData
+from remnant.data.rows import no_rows
 from remnant.errors import RemnantError
 from remnant.methods.epoch_schedule import Phase, phases
 from remnant.methods.protocol import Problem
 from remnant.nets import check_fits as check_net
 from remnant.noise import check_fits as check_noise
-from remnant.stream import class_order, split_evenly
+from remnant.stream import class_order
 
 
 def config_problems(config: Config) -> Iterator[Problem]:
     """Yield the problems of a config."""
     spec = config.data_spec
     classes = len(spec.classes)
+    yield from _row_problems(config)
     if config.split and (sum(config.split) != classes or min(config.split) < 1):
         yield Problem.of(
             f"split: expected numbers of classes that add up to the {classes} of {spec.name}, got "
@@ -28,7 +31,7 @@ def config_problems(config: Config) -> Iterator[Problem]:
         text = f"lr_drops: expected fractions in (0, 1), got {list(config.lr_drops)}"
         yield Problem.of(text, "lr_drops")
     attempts: dict[str, Callable[[], object]] = {
-        "tasks": lambda: config.split or split_evenly(classes, config.tasks),
+        "tasks": config.class_counts,
         "class_order": lambda: class_order(config.class_order, spec, np.random.default_rng()),
         "noise": lambda: check_noise(config.noise, spec),
         "net": lambda: check_net(config.net, spec),
@@ -46,6 +49,24 @@ def config_problems(config: Config) -> Iterator[Problem]:
             )
             yield Problem.of(text, "data", "method", name)
     yield from method.check(config.setup(), config.method)
+
+
+def _row_problems(config: Config) -> Iterator[Problem]:
+    """Yield the problems of tasks that follow from the rows of a table."""
+    if isinstance(config.tasks, str):
+        if not _has_rows(config):
+            yield Problem.of(no_rows(config.tasks, config.spec.name), "data", "tasks")
+        if config.split:
+            yield Problem.of(f"split: expected none with tasks={config.tasks}, got {config.split}", "split")
+
+
+def _has_rows(config: Config) -> bool:
+    """Return whether the data have rows that tasks can follow from."""
+    if isinstance(config.data, OwnData):
+        listing = config.data.listing
+        return bool(listing.task) if config.tasks == "column" else listing.is_ordered
+    rows = config.data.rows if isinstance(config.data, Dataset) else None
+    return rows is not None and (config.tasks != "column" or rows.task is not None)
 
 
 def unused_settings(config: Config) -> set[str]:

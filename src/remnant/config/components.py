@@ -65,8 +65,10 @@ def as_table(registry: Registry | Mapping[str, Any], value: str | Mapping[str, A
         name, _, text = value.partition(":") if ":" in value else (value, "", None)
     if text is None:
         return {"name": name}
-    first = next(iter(settings(registry[name])), None) if name in registry else None
-    return {"name": name, first or "argument": literal(text)}
+    known = settings(registry[name]) if name in registry else {}
+    first = next(iter(known), "argument")
+    # A path stays a text, even if it looks like a number.
+    return {"name": name, first: text if isinstance(known.get(first), str) else literal(text)}
 
 
 def build(registry: Registry, table: Mapping[str, Any], own: object = None) -> Any:  # noqa: ANN401

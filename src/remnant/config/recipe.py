@@ -14,20 +14,21 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from remnant.config.checks import unused_remark
-from remnant.config.components import as_table, build, describe, short
-from remnant.config.registries import OF_METHOD, REGISTRIES, find_method
+from remnant.config.components import as_table, build, describe
+from remnant.config.own_data import find_own_data, own_defaults
+from remnant.config.registries import OF_METHOD, OWN_DATA, REGISTRIES, find_method
 from remnant.config.resolve import DEFAULTS, resolve, unknown_key
 from remnant.config.schema import Config
-from remnant.data import Dataset, entry
+from remnant.data import Dataset, OwnData, entry
+from remnant.data.registry import DATASETS
 from remnant.errors import RemnantError, nearest
-from remnant.extensions import is_in_file
+from remnant.extensions import is_in_file, is_own_data
 from remnant.settings import read_file, settings
 
 CASES, PAPER = "for", "paper"  # tables of a recipe that are not settings
 CONDITIONS = ("method", "noise")  # of a case
 MAX_BASES = 50  # recipes that are based on each other
-MAIN = ("noise", "tasks", "net", "method", "buffer_size", "epochs", "batch", "lr")  # shown without a recipe
+PARTS = REGISTRIES | {"data": OWN_DATA}  # what has settings of its own
 
 
 def recipes() -> dict[str, str]:
@@ -46,7 +47,8 @@ def _texts(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:
 def to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any]) -> Config:
     """Return the config of a recipe, a table or a config, with changed settings.
 
-    Without a recipe it is that of digits, or, if a dataset is set, the defaults of all settings.
+    Without a recipe it is that of digits, or, if a dataset is set, the defaults of all settings. The name
+    of a dataset, or own data, in the place of a recipe means this dataset without a recipe.
     """
     try:
         return _to_config(recipe, settings)
@@ -59,9 +61,28 @@ def to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: 
 def _to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings: Mapping[str, Any]) -> Config:
     if isinstance(recipe, Config):
         return resolve(apply(recipe.values(), settings)) if settings else recipe
+    recipe, settings = data_as_setting(recipe, settings)
     if recipe is None and "data" in settings:
+        own = {key: value for key, value in settings.items() if key.partition(".")[0] == "data"}
+        data, problems = find_own_data(_put({}, own)["data"])
+        if isinstance(data, OwnData) and not problems:
+            others = {key: value for key, value in settings.items() if key not in own}
+            return resolve(apply(own_defaults(data, others), others | {"data": data}))
         return resolve(apply(_named_after(settings["data"]), settings))
     return resolve(apply(recipe if isinstance(recipe, Mapping) else read(str(recipe or "digits")), settings))
+
+
+def data_as_setting(recipe: object, settings: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+    """Return recipe and settings, where a dataset in the place of the recipe is the setting `data`."""
+    if not isinstance(recipe, str) or "data" in settings:
+        return recipe, settings
+    if is_own_data(recipe) or (recipe in DATASETS and not is_in_file(recipe) and not _is_recipe(recipe)):
+        return None, {"data": recipe, **settings}
+    return recipe, settings
+
+
+def _is_recipe(name: str) -> bool:
+    return find(name) is not None or any(name in (full, full.rpartition("/")[2]) for full in recipes())
 
 
 def _named_after(data: object) -> dict[str, Any]:
@@ -69,25 +90,6 @@ def _named_after(data: object) -> dict[str, Any]:
         spec = data.spec if isinstance(data, Dataset) else entry(str(data)).spec
         return {"name": re.sub(r"[^\w.+-]+", "-", spec.name)}
     return {}
-
-
-def remarks(config: Config, recipe: object, settings: Mapping[str, Any]) -> list[str]:
-    """Return what a user should know of a config: defaults without a recipe, and settings without effect."""
-    return [*without_recipe(config, recipe, settings), *unused_remark(config, settings)]
-
-
-def without_recipe(config: Config, recipe: object, settings: Mapping[str, Any]) -> list[str]:
-    """Return the main settings that have their defaults because there is no recipe, for the user to check."""
-    if recipe is not None or "data" not in settings:
-        return []
-    given = {path.partition(".")[0] for path in settings} | ({"tasks"} if "split" in settings else set())
-    shown = {key: value for key, value in config.table().items() if key in MAIN and key not in given}
-    for key in shown.keys() & REGISTRIES.keys():
-        shown[key] = short(REGISTRIES[key], getattr(config, key))
-    chosen = " ".join(f"{key}={shown[key]}" for key in MAIN if key in shown)
-    others = [name for name, text in recipes().items() if tomllib.loads(text).get("data") == config.data]
-    advice = f"; recipes for {config.data}: {', '.join(others)}" if others else ""
-    return [f"no recipe, defaults are used: {chosen}{advice}"] if shown else []
 
 
 def find(name: str) -> Path | None:
@@ -254,22 +256,22 @@ def _merge(table: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     """Return `table` updated by `above`; settings of a component that are not given are kept."""
     merged = dict(table)
     for key, value in above.items():
-        is_part = isinstance(value, Mapping) and "name" not in value and key in REGISTRIES
+        is_part = isinstance(value, Mapping) and "name" not in value and key in PARTS
         merged[key] = _as_table(key, merged.get(key, {})) | value if is_part else value
     return merged
 
 
 def _put(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(table)
-    for path, value in changes.items():
+    for path, value in sorted(changes.items(), key=lambda change: "." in change[0]):  # components first
         key, dot, name = path.partition(".")
-        merged = _merge(merged, {key: {name: value} if dot and key in REGISTRIES else value})
-        if dot and key not in REGISTRIES:
+        merged = _merge(merged, {key: {name: value} if dot and key in PARTS else value})
+        if dot and key not in PARTS:
             merged[key] = {name: value}
     return merged
 
 
 def _as_table(kind: str, value: Any) -> dict[str, Any]:  # noqa: ANN401
     if isinstance(value, str | Mapping):
-        return as_table(REGISTRIES.get(kind, {}), value)
-    return describe(REGISTRIES[kind], value) if kind in REGISTRIES else {}
+        return as_table(PARTS.get(kind, {}), value)
+    return describe(PARTS[kind], value) if kind in PARTS else {}

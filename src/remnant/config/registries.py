@@ -5,6 +5,7 @@ from typing import Any
 
 from remnant.buffer import INSERTIONS, REPLACEMENTS, SCORINGS
 from remnant.config.components import OWN
+from remnant.data import KINDS
 from remnant.data.dataset import Spec
 from remnant.errors import RemnantError
 from remnant.extensions import Registry, describe_object
@@ -28,6 +29,7 @@ REGISTRIES: dict[str, Registry] = {
     "consolidation": Registry("consolidation", CONSOLIDATIONS),
     "algorithm": Registry("algorithm", ALGORITHMS),
 }
+OWN_DATA = Registry("own data", KINDS)
 METHOD_NAMES = Registry("method", METHODS, "remnant.methods")
 COMPONENTS = ("objective", "schedule", "scoring", "insertion", "replacement", "consolidation")
 OF_METHOD = (*COMPONENTS, "algorithm")  # settings that follow from the method

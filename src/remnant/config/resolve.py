@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from remnant.config.checks import config_problems
 from remnant.config.components import as_table, build, describe, name_of
+from remnant.config.own_data import find_own_data
 from remnant.config.registries import (
     COMPONENTS,
     CUSTOM,
@@ -21,7 +22,7 @@ from remnant.config.registries import (
     fitted_to,
 )
 from remnant.config.schema import Config
-from remnant.data import Dataset, Spec, entry
+from remnant.data import Dataset, OwnData, Spec, entry
 from remnant.errors import RemnantError, nearest
 from remnant.extensions import Registry, with_absolute_paths
 from remnant.methods.protocol import Algorithm
@@ -39,6 +40,9 @@ def resolve(given: Mapping[str, Any]) -> Config:
         registry.reload()
     problems = [unknown_key(key) for key in given if key not in DEFAULTS]
     raw = {key: with_absolute_paths(value) for key, value in given.items() if key in DEFAULTS}
+    if "data" in raw:
+        raw["data"], wrong_data = find_own_data(raw["data"])
+        problems += wrong_data
     method, found = _method(raw)
     components, more = _components(raw, method)
     wrong = {key for key, _ in [*found, *more]}
@@ -96,9 +100,9 @@ def _method(raw: Mapping[str, Any]) -> tuple[Algorithm, list[tuple[str, str]]]:
     method = METHODS["aer-abs"] if method is None else method
     data = raw.get("data", DEFAULTS["data"])
     try:
-        if not isinstance(data, str | Dataset):
+        if not isinstance(data, str | Dataset | OwnData):
             raise RemnantError(f"expected the name of a dataset or a remnant.Dataset, got {data!r:.60}")
-        spec = data.spec if isinstance(data, Dataset) else entry(data).spec
+        spec = entry(data).spec if isinstance(data, str) else data.spec
         return fitted_to(method, _received(raw, spec)), problems
     except RemnantError as error:
         return method, [*problems, ("data", str(error))]

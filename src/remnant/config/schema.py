@@ -8,11 +8,12 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from remnant.config.components import PYTHON, describe, short
 from remnant.config.registries import (
     CUSTOM,
+    OWN_DATA,
     REGISTRIES,
     components_of,
     describe_algorithm,
@@ -20,7 +21,7 @@ from remnant.config.registries import (
     fitted_to,
     is_same_method,
 )
-from remnant.data import Dataset, Spec, entry
+from remnant.data import Dataset, OwnData, Spec, entry
 from remnant.extensions import describe_object, with_sources
 from remnant.methods.protocol import Algorithm, Setup, Training
 from remnant.methods.registry import METHODS, SUFFIXES, with_suffix
@@ -28,6 +29,7 @@ from remnant.nets import NETS, adapted, pretrained_weights
 from remnant.noise import NOISES
 from remnant.stream import split_evenly
 
+BY_ROWS = r"column|arrival:[1-9][0-9]{0,3}"  # tasks of a table, by its column `task` or in N equal parts
 FORMAT = 4  # of run folders; a new number gives every run a new folder
 
 
@@ -40,8 +42,9 @@ class Config(BaseModel):
     data: Any = Field("digits", description="dataset")
     per_class: int = Field(0, ge=0, strict=True, description="training samples per class; 0: all")
     noise: Any = Field(NOISES["none"], description="label noise")
-    tasks: int = Field(
-        5, ge=1, strict=True, description="number of tasks, each with the same number of classes"
+    tasks: int | str = Field(
+        5,
+        description="number of tasks, each with as many classes; for a table also column or arrival:N",
     )
     split: tuple[int, ...] = Field((), description="number of classes of each task, instead of `tasks`")
     class_order: str | tuple[int, ...] = Field(
@@ -88,6 +91,14 @@ class Config(BaseModel):
     )
     seed: int = Field(0, ge=0, strict=True, description="random seed")
 
+    @field_validator("tasks", mode="before")
+    @classmethod
+    def _check_tasks(cls, value: object) -> object:
+        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if not is_number and not (isinstance(value, str) and re.fullmatch(BY_ROWS, value)):
+            raise ValueError(f"expected a number of at least 1, column or arrival:N, got {value!r:.60}")
+        return value
+
     @property
     def data_spec(self) -> Spec:
         """Return the spec of the dataset, which is known before it is loaded."""
@@ -124,7 +135,9 @@ class Config(BaseModel):
         return Setup(self.spec, training, self.buffer_size)
 
     def class_counts(self) -> list[int]:
-        """Return the number of classes of each task."""
+        """Return the number of classes of each task; empty if tasks follow from the rows of a table."""
+        if isinstance(self.tasks, str):
+            return []
         return list(self.split) or split_evenly(len(self.spec.classes), self.tasks)
 
     def table(self) -> dict[str, Any]:
@@ -143,6 +156,8 @@ class Config(BaseModel):
             return describe_algorithm(value, own)
         if name in REGISTRIES:
             return describe(REGISTRIES[name], value, own)
+        if isinstance(value, OwnData):
+            return describe(OWN_DATA, value)
         if isinstance(value, Dataset):
             return {**describe_object(value.spec), "name": value.spec.name}
         return list(value) if isinstance(value, tuple) else value
@@ -175,6 +190,9 @@ class Config(BaseModel):
 
     def run_id(self, fingerprint: str) -> str:
         """Return the name of the run folder, which depends on config, data and extension sources."""
-        parts = [FORMAT, fingerprint, with_sources(self.table()), *pretrained_weights(self.net)]
+        table = self.table()
+        if isinstance(self.data, OwnData):  # it may be moved: what it contains counts, not where it is
+            table["data"] = {**table["data"], "path": "", "classes": self.data_spec.classes}
+        parts = [FORMAT, fingerprint, with_sources(table), *pretrained_weights(self.net)]
         content = json.dumps(parts, sort_keys=True)
         return f"{self.run_name()}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"

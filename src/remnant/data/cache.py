@@ -30,7 +30,7 @@ def cached(root: Path, name: str, origin: str, size: int, make: Callable[[Path],
     """
     import filelock
 
-    path = root / f"{name}-{hashlib.sha256(origin.encode()).hexdigest()[:12]}"
+    path = cache_path(root, name, origin)
     if path.exists():
         return path
     try:
@@ -43,6 +43,11 @@ def cached(root: Path, name: str, origin: str, size: int, make: Callable[[Path],
             "use --data-dir (data_dir=...) to choose another folder that contains links to the files"
         ) from error
     return path
+
+
+def cache_path(root: Path, name: str, origin: str) -> Path:
+    """Return the path of the cache folder for `origin`, which may not exist yet."""
+    return root / f"{name}-{hashlib.sha256(origin.encode(errors='surrogateescape')).hexdigest()[:12]}"
 
 
 def write_array(folder: Path, shape: tuple[int, ...], dtype: DTypeLike, parts: Iterable[Any]) -> None:

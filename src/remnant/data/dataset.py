@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from remnant.data.rows import Rows
 from remnant.errors import RemnantError, unmet
 from remnant.transforms.image import ImageTransform
 
@@ -168,8 +169,11 @@ class Dataset:
     published: int  # number of training samples in the published dataset
     folder: Path | None = None  # data folder that it was loaded from; None: the cache
     truth: Labels | None = None  # (N,) true labels; UNKNOWN: y is noisy; None: none of them is known
-    skipped: Mapping[str, str] = field(default_factory=dict)  # file that could not be read -> reason
+    skipped: Mapping[str, str] = field(default_factory=dict)  # file that is left out -> reason
+    notes: tuple[str, ...] = ()  # what a user should know of the samples
     files: tuple[str, ...] = ()  # (N,) file of each training sample; empty if they have none
+    rows: Rows | None = None  # None if samples have no order of arrival
+    tested_on: str = "test split"  # which samples, and which labels if these may be noisy
 
     @property
     def is_clean(self) -> bool:

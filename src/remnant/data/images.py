@@ -1,39 +1,34 @@
-"""Image files of any size, decoded once by worker processes and resized to a common size.
+"""Images of any size, decoded once by worker processes and resized to a common size.
 
 Missing and damaged files are skipped. S is the side length of a decoded image in pixels.
 """
 
 import errno
+import io
 import json
 import os
 import struct
 import sys
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from remnant.data.cache import cached, damaged, read_array, write_array
+from remnant.data.cache import cache_path, cached, damaged, read_array, write_array
 from remnant.data.dataset import Indices, MemoryMapped
 from remnant.errors import RemnantError
-from remnant.settings import check_regular, read_file
+from remnant.settings import read_file
+from remnant.transforms.resizing import Resize, stretched
 
 Pixels = NDArray[np.uint8]
 
-FORMATS = (
-    "JPEG",
-    "PNG",
-    "GIF",
-    "WEBP",
-    "BMP",
-)  # found in .jpg files from the web; other decoders may run programs
 DECODE_ERRORS = (SyntaxError, ValueError, EOFError, IndexError, OverflowError, struct.error, zlib.error)
 # Errors that persist until the file is changed; any other system error may be temporary.
 PERMANENT = (
@@ -47,6 +42,38 @@ NO_FILE = ("missing", "not readable")  # stamps of files that cannot be read
 T = TypeVar("T")
 
 
+class Images(Protocol):
+    """Encoded images, and the name of the cache of their decoded images."""
+
+    @property
+    def name(self) -> str:
+        """Return the first part of the name of the cache folder."""
+        ...
+
+    @property
+    def home(self) -> Path:
+        """Return where the images are, for error messages."""
+        ...
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Return the name of each image."""
+        ...
+
+    @property
+    def resize(self) -> Resize:
+        """Return how images are converted to a square."""
+        ...
+
+    def stamps(self) -> dict[str, str]:
+        """Return for each image a string that changes when the image changes or becomes readable."""
+        ...
+
+    def open(self, i: int) -> Path | BinaryIO:
+        """Return the file of an image, or its content."""
+        ...
+
+
 @dataclass(frozen=True)
 class ImageList:
     """Image files, and the name of the cache of their decoded images."""
@@ -54,6 +81,15 @@ class ImageList:
     name: str
     home: Path
     files: tuple[str, ...]  # paths relative to `home`
+    resize: Resize = stretched
+
+    def stamps(self) -> dict[str, str]:
+        """Return size and time of each file."""
+        return {file: _stamp(self.home / file) for file in self.files}
+
+    def open(self, i: int) -> Path:
+        """Return the path of a file."""
+        return self.home / self.files[i]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,16 +101,15 @@ class DecodedImages:
     skipped: dict[str, str]  # file that could not be decoded -> reason
 
 
-def decode_images(root: Path, images: ImageList, side: int) -> DecodedImages:
+def decode_images(root: Path, images: Images, side: int) -> DecodedImages:
     """Return the decoded images, which are cached as one array in the folder `root`.
 
     If a file is changed, added or removed, all images are decoded again.
     """
     shape = (len(images.files), 3, side, side)
-    stamps = {file: _stamp(images.home / file) for file in images.files}
+    stamps = images.stamps()
     if all(stamp in NO_FILE for stamp in stamps.values()):
         raise _no_images(images, stamps)
-    origin = "".join(f"{file} {stamp}\n" for file, stamp in stamps.items())
 
     def make(folder: Path) -> None:
         skipped: dict[str, str] = {}
@@ -83,13 +118,23 @@ def decode_images(root: Path, images: ImageList, side: int) -> DecodedImages:
             raise _no_images(images, skipped)
         (folder / SKIPPED).write_text(json.dumps(skipped, indent=1) + "\n")
 
-    folder = cached(root, images.name, f"bilinear {shape}\n{origin}", int(np.prod(shape)), make)
+    folder = cached(root, images.name, _origin(images, side, stamps), int(np.prod(shape)), make)
     skipped = _read_skipped(folder)
     index = np.array([i for i, file in enumerate(images.files) if file not in skipped], np.int64)
     return DecodedImages(MemoryMapped(read_array(folder, shape, np.uint8), index), index, skipped)
 
 
-def _no_images(images: ImageList, skipped: Mapping[str, str]) -> RemnantError:
+def is_decoded(root: Path, images: Images, side: int) -> bool:
+    """Return whether `decode_images` would find its result in the cache."""
+    return cache_path(root, images.name, _origin(images, side, images.stamps())).exists()
+
+
+def _origin(images: Images, side: int, stamps: Mapping[str, str]) -> str:
+    kind, shape = images.resize.about, (len(images.files), 3, side, side)
+    return f"{kind} {shape}\n" + "".join(f"{file} {stamp}\n" for file, stamp in stamps.items())
+
+
+def _no_images(images: Images, skipped: Mapping[str, str]) -> RemnantError:
     first, reason = next(iter(skipped.items()), ("the list", "empty"))
     return RemnantError(
         f"{images.home}: expected {len(images.files):,} images for {images.name}, found none that can "
@@ -108,7 +153,7 @@ def _read_skipped(folder: Path) -> dict[str, str]:
     return skipped
 
 
-def unreadable(images: ImageList, side: int) -> dict[str, str]:
+def unreadable(images: Images, side: int) -> dict[str, str]:
     """Decode all files; return the names of those that cannot be decoded, with the reasons."""
     skipped: dict[str, str] = {}
     for _ in _decode(images, side, skipped):
@@ -116,25 +161,25 @@ def unreadable(images: ImageList, side: int) -> dict[str, str]:
     return skipped
 
 
-def read_image(path: Path, side: int) -> Pixels:
-    """Return an RGB image, resized to (3, S, S) without preserving its aspect ratio.
+def read_image(file: Path | BinaryIO, side: int, resize: Resize = stretched) -> Pixels:
+    """Return an RGB image, resized to (3, S, S).
 
     Raises ValueError if the file is missing or damaged, OSError if reading it failed temporarily.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     bombs = (Image.DecompressionBombError, Image.DecompressionBombWarning)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about metadata, which is not used
         warnings.simplefilter("error", Image.DecompressionBombWarning)
         try:
-            check_regular(path)
-            if not path.stat().st_size:  # also an endless file in /proc
-                raise OSError(errno.EINVAL, "an empty file")
-            with Image.open(path, formats=FORMATS) as image:
-                resized = image.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
+            content = io.BytesIO(read_file(file)) if isinstance(file, Path) else file
+            with Image.open(content, formats=resize.formats) as image:
+                resized = resize(image, side)
         except FileNotFoundError as error:
             raise ValueError("expected a file, found nothing") from error
+        except UnidentifiedImageError as error:
+            raise ValueError("expected an intact image, found: another kind of file") from error
         except OSError as error:
             if error.errno not in (None, *PERMANENT):
                 raise
@@ -146,14 +191,14 @@ def read_image(path: Path, side: int) -> Pixels:
     return np.asarray(resized).transpose(2, 0, 1).copy()
 
 
-def _decode(images: ImageList, side: int, skipped: dict[str, str]) -> Iterator[Pixels]:
+def _decode(images: Images, side: int, skipped: dict[str, str]) -> Iterator[Pixels]:
     """Yield batches of all images in order; damaged images are black and are recorded in `skipped`."""
     from torch.utils.data import DataLoader
     from tqdm import tqdm
 
     files = images.files
     loader: DataLoader[tuple[Tensor, str, str]] = DataLoader(
-        _Decoder([images.home / file for file in files], side),  # type: ignore[arg-type]  # not a subclass
+        _Decoder(images, side),  # type: ignore[arg-type]  # not a subclass
         batch_size=BATCH_SIZE,
         num_workers=min(os.cpu_count() or 1, len(files) // IMAGES_PER_WORKER),
         generator=torch.Generator(),  # leaves the global generator unchanged
@@ -193,16 +238,17 @@ class _Decoder:
     be temporary).
     """
 
-    paths: Sequence[Path]
+    images: Images
     side: int
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self.images.files)
 
     def __getitem__(self, i: int) -> tuple[Tensor, str, str]:
         problem = system_error = ""
         try:
-            return torch.from_numpy(read_image(self.paths[i], self.side)), problem, system_error
+            x = read_image(self.images.open(i), self.side, self.images.resize)
+            return torch.from_numpy(x), problem, system_error
         except ValueError as error:
             problem = str(error)
         except OSError as error:

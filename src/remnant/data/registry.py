@@ -10,8 +10,9 @@ from remnant.data import cifar, digits, fashion, files, food101n, ntu, nw_ucla
 from remnant.data.dataset import Dataset
 from remnant.data.entry import Entry, from_outside
 from remnant.data.files import FileCheck
+from remnant.data.own import OwnData, own_data
 from remnant.errors import RemnantError
-from remnant.extensions import Registry
+from remnant.extensions import Registry, is_own_data
 
 # Numbers of samples are given as training split + test split.
 DATA: dict[str, Entry] = {
@@ -109,10 +110,15 @@ def entry(name: str) -> Entry:
     return from_outside(name, DATASETS[name], DATASETS.origin(name))
 
 
-def load(name: str, folder: Path | None) -> Dataset:
-    """Load a dataset from a data folder or, if it is None, from the cache, downloading missing files."""
-    with _access_errors(name):
-        return replace(entry(name).loader(folder), folder=folder)
+def load(name: str | OwnData, folder: Path | None) -> Dataset:
+    """Load a dataset from a data folder or, if it is None, from the cache, downloading missing files.
+
+    Own data, such as `folder:photos`, are decoded to the data folder or the cache.
+    """
+    own = own_data(name) if isinstance(name, str) and is_own_data(name) else name
+    with _access_errors(own.path if isinstance(own, OwnData) else own):
+        loader = own.load if isinstance(own, OwnData) else entry(own).loader
+        return replace(loader(folder), folder=folder)
 
 
 def require_files(name: str, folder: Path | None) -> None:

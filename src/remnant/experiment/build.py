@@ -1,5 +1,7 @@
 """Construction of the stream of tasks and the learner of a config."""
 
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ from torch import nn
 from remnant.config import Config
 from remnant.config.components import short
 from remnant.config.registries import REGISTRIES
-from remnant.data import Dataset, load, subset
+from remnant.data import Dataset, OwnData, load, subset
 from remnant.data.dataset import Labels, Spec
 from remnant.data.files import root
 from remnant.engine.backend import Backend, find_device, find_precision, prefers_channels_last
@@ -23,14 +25,14 @@ from remnant.methods.protocol import Algorithm, Build, NewNet, Setup, TaskLearne
 from remnant.nets import Features, build as build_net
 from remnant.noise import check_clean
 from remnant.rng import Generators, derive, numpy_generator
-from remnant.stream import Stream, class_order, make_stream
+from remnant.stream import Stream, class_order, make_row_stream, make_stream
 
 AUTOMATIC = ("device", "precision", "channels_last")  # settings that may be `auto`
 
 
 def build_dataset(config: Config, data_dir: Path | None) -> tuple[Dataset, Labels]:
     """Load the dataset and draw the noise; return the dataset and the observed training labels."""
-    data = load(config.data, data_dir) if isinstance(config.data, str) else config.data
+    data = load(config.data, data_dir) if isinstance(config.data, str | OwnData) else config.data
     if config.per_class:
         # The same subset for all seeds: runs with different seeds differ in noise and training, not in data.
         data = subset(data, config.per_class, numpy_generator(0, "subset"))
@@ -83,31 +85,34 @@ def embeds(config: Config) -> bool:
 
 def split_into_tasks(config: Config, data: Dataset, observed: Labels) -> Stream:
     """Return the stream of tasks, with its training samples on the device."""
-    stream = make_stream(
-        data,
-        observed,
-        class_order(config.class_order, data.spec, numpy_generator(config.seed, "class order")),
-        config.class_counts(),
-        config.validation,
-        numpy_generator(config.seed, "validation"),
-    )
+    validation, rng = config.validation, numpy_generator(config.seed, "validation")
+    if isinstance(config.tasks, str):
+        stream = make_row_stream(data, observed, config.tasks, validation, rng)
+    else:
+        order = class_order(config.class_order, data.spec, numpy_generator(config.seed, "class order"))
+        stream = make_stream(data, observed, order, config.class_counts(), validation, rng)
     stream = stream.joint() if config.method == "joint" else stream
     return stream.on(find_device(config.device))
 
 
-def skipped_files(stream: Stream, strict: bool, most: int = 20) -> list[str]:
-    """Return a line for each file that could not be read, and their number; raise if strict."""
-    if not stream.skipped:
-        return []
-    lines = [f"skipped {file}: {why}" for file, why in stream.skipped.items()]
-    count = f"{len(lines):,} files could not be read and are skipped"
-    if strict:
+def data_notes(stream: Stream, strict: bool, most: int = 10) -> list[str]:
+    """Return lines about the samples: the files that are left out, with the reasons; raise if strict."""
+    lines = [f"left out: {file}: {why}" for file, why in stream.skipped.items()]
+    if strict and lines:
         raise RemnantError(
-            f"expected all files to be readable with --strict (strict=True): {count}; first: {lines[0]}. Fix "
-            "them, or run without it."
+            f"expected all files to be readable with --strict (strict=True), but {_reasons(stream)}; first: "
+            f"{lines[0].removeprefix('left out: ')}. Fix them, or run without it."
         )
-    more = "; all names are in result.json" if len(lines) > most else ""
-    return [*lines[:most], f"{count}{more}"]
+    more = "; all of them are listed in result.json" if len(lines) > most else ""
+    counted = [f"{_reasons(stream)}{more}"] if lines else []
+    return [*lines[:most], *counted, *(f"note: {text}" for text in stream.notes)]
+
+
+def _reasons(stream: Stream) -> str:
+    """Return how many files are left out for each reason, without its details."""
+    short_reasons = (re.split(r"[;(]|, in line", why)[0].strip() for why in stream.skipped.values())
+    counts = Counter(short_reasons).most_common(5)
+    return f"{len(stream.skipped):,} left out: {', '.join(f'{n:,} x {why}' for why, n in counts)}"
 
 
 def build_backend(config: Config, started_with: Mapping[str, Any] | None = None) -> Backend:

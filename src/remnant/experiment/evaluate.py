@@ -37,7 +37,8 @@ class Accuracy:
 
 def accuracy(learner: TaskLearner, tests: tuple[TestSplit, ...]) -> Accuracy:
     """Evaluate a learner on the test split of each task."""
-    class_incremental, task_incremental, per_class = [], [], {}
+    class_incremental, task_incremental = [], []
+    of_class: dict[int, list[Tensor]] = {}  # is_correct of its samples, in all tasks that have them
     for test in tests:
         # In chunks: the samples of a task need not fit in RAM.
         logits = torch.cat([learner.predict(test.source.take(ids)).cpu() for ids in test.id.split(CHUNK)])
@@ -47,7 +48,8 @@ def accuracy(learner: TaskLearner, tests: tuple[TestSplit, ...]) -> Accuracy:
         task_incremental.append(percent(classes[logits[:, classes].argmax(1)] == test.y))
         for label in test.classes:
             if (test.y == label).any():
-                per_class[label] = percent(is_correct[test.y == label])
+                of_class.setdefault(label, []).append(is_correct[test.y == label])
+    per_class = {label: percent(torch.cat(found)) for label, found in of_class.items()}
     return Accuracy(class_incremental, task_incremental, per_class)
 
 
@@ -72,7 +74,7 @@ def buffer_report(buffer: Buffer, stream: Stream, task: int) -> dict[str, Any]:
     """Return size, purity (percent), balance and duplicates of a buffer during a task."""
     samples, clean, names = buffer.samples(), is_clean(buffer, stream), stream.spec.classes
     y = samples.y.cpu()
-    seen = sum(len(t.classes) for t in stream.tasks[: task + 1])
+    seen = stream.classes_seen(task)
     counts = metrics.class_counts(y)
     purities: dict[str, Any] = dict.fromkeys(PURITIES)
     if clean is not None:

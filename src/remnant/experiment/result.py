@@ -53,7 +53,7 @@ def summarise(config: Config, stream: Stream, history: History) -> dict[str, Any
         "noise_rate": None if stream.noise_rate is None else 100 * stream.noise_rate,
         "net": re.sub(r".*/", "", short(REGISTRIES["net"], config.net)),  # without folders
         "seed": config.seed,
-        "tested_on": "noisy validation split" if config.validation else "test split",
+        "tested_on": "noisy validation split" if config.validation else stream.tested_on,
         "classes": [[stream.spec.classes[c] for c in test.classes] for test in stream.tests],
         "accuracy": metrics.padded(matrix, width),
         "accuracy_task_incremental": metrics.padded(task_incremental, width),

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from remnant.config import Config
-from remnant.config.recipe import find, remarks, to_config
+from remnant.config.recipe import find, to_config
+from remnant.config.remarks import remarks
 from remnant.data import data_dir as find_data_dir
 from remnant.engine.backend import find_device
 from remnant.engine.parallel.ranks import check_equal, find_ranks, first_in_turn, is_first_rank, on_first
 from remnant.engine.threads import compute_threads
 from remnant.errors import RemnantError, memory_errors
 from remnant.experiment import checkpoint
-from remnant.experiment.build import AUTOMATIC, build_backend, build_learner, build_stream, skipped_files
+from remnant.experiment.build import AUTOMATIC, build_backend, build_learner, build_stream, data_notes
 from remnant.experiment.lock import locked
 from remnant.experiment.loggers import Logger
 from remnant.experiment.loggers.console import progress_logger
@@ -113,7 +114,7 @@ def execute(config: Config, options: Options, loggers: Sequence[Logger], earlier
             stream = build_stream(config, find_data_dir(options.data_dir))
         folder = options.out / config.run_id(stream.fingerprint)
         check_equal(ranks, f"the run {folder.name}", folder.name.encode)
-        for line in [*skipped_files(stream, options.strict), *not_resumed(earlier, folder)]:
+        for line in [*data_notes(stream, options.strict), *not_resumed(earlier, folder)]:
             note(line)
         if not options.force and (finished := on_first(ranks, lambda: remark_if_finished(folder).encode())):
             note(finished.decode())

@@ -46,5 +46,5 @@ def check_clean(noise: Noise, data: Dataset) -> None:
     raise RemnantError(
         f"noise is added to clean labels only, but the true labels of {data.spec.name} {found}. Set "
         "noise=none to train on its labels as they are or, if they are clean, declare that: "
-        "arrays(..., truth=y)."
+        "data.clean=true for own data, arrays(..., truth=y) in Python."
     )

@@ -73,7 +73,9 @@ def show(folder: Path, command: Command) -> None:
     console = Console()
     result, config = read_result(folder), _resolved(read(str(folder)))
     console.print()
-    title = f"on {result['data']}, noise {escape(result['noise'])}, seed {result['seed']}"
+    is_unknown = result["noise"] == "none" and result["noise_rate"] is None  # none was added
+    noise = "labels as given" if is_unknown else f"noise {escape(result['noise'])}"
+    title = f"on {escape(result['data'])}, {noise}, seed {result['seed']}"
     console.print(f"[bold]{result['method']}[/] {title}", highlight=False)
     console.print(accuracies(result))
     accuracy, *rest = figures(result)
@@ -137,7 +139,7 @@ def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     rows += consolidation(result["consolidation"])
     rows += suspects(result)
     if skipped := result.get("skipped"):
-        rows.append(("skipped files", f"{len(skipped)}", "could not be read; listed in result.json"))
+        rows.append(("samples left out", f"{len(skipped)}", "listed in result.json with the reasons"))
     pace = f"{result['images_per_second']:.0f} samples/s, {result['peak_rss_mb']:.0f} MB"
     return [*rows, ("time", duration(result["seconds"]), pace)]
 

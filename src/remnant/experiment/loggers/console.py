@@ -1,5 +1,6 @@
 """Progress of a run on the console: a live display in a terminal, plain lines elsewhere."""
 
+import textwrap
 import time
 from collections.abc import Callable
 from typing import Any
@@ -116,6 +117,11 @@ class Quiet(Logger):
 
     def note(self, text: str) -> None:
         """Print a message."""
+        if self._console.is_terminal:  # wrapped between words; long paths are not broken
+            wrapper = textwrap.TextWrapper(
+                self._console.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+            )
+            text = "\n".join(wrapper.fill(line) for line in text.split("\n"))
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 

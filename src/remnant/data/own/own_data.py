@@ -1,0 +1,179 @@
+"""Own data: a listing of images with settings, which is loaded as a dataset.
+
+N training samples, T test samples, n listed samples, S the side length of decoded images.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from remnant.data.dataset import UNKNOWN, Dataset, Indices, Labels, Source, Spec
+from remnant.data.files import root
+from remnant.data.images import Images, decode_images, is_decoded
+from remnant.data.own.duplicates import content_notes
+from remnant.data.own.image_size import usual_side
+from remnant.data.own.listing import Listing, Mask, held_out, natural_order, shortened
+from remnant.data.rows import Rows
+from remnant.errors import RemnantError
+from remnant.settings import expect, setting
+from remnant.transforms.image import ImageTransform
+
+# Mean and standard deviation of photos, as pretrained networks expect them.
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class OwnData:
+    """Images of a user. Listing them is fast; decoding happens once, into a cache."""
+
+    reader: Callable[["OwnData"], Listing]
+    path: str = setting("", "folder, table or name of the dataset")
+    image_size: int = setting(0, "side length of images in pixels; 0: 32 for images of at most 48, else 64")
+    test_share: float = setting(0.2, "share of each class to hold out, if there is no test split")
+    clean: bool = setting(False, "whether all labels are known to be clean, so that noise can be added")
+    flip: bool = setting(True, "flip images horizontally in training; false for text and digits")
+    label_column: str = setting("label", "column of the labels in a table or Hugging Face dataset")
+    follow_links: bool = setting(False, "read links in a folder that point to files outside of it")
+
+    def __post_init__(self) -> None:
+        expect(
+            {
+                "image_size 0 or from 8 to 1024": self.image_size == 0 or 8 <= self.image_size <= 1024,
+                "test_share between 0 and 1": 0 < self.test_share < 1,
+            },
+            self,
+        )
+
+    @cached_property
+    def listing(self) -> Listing:
+        """Return the samples; raise RemnantError if there are none, or only one class."""
+        listing = self.reader(self)
+        if len(listing.classes) < 2:
+            found = f"only {listing.classes[0]!r}" if listing.classes else "no images"
+            raise RemnantError(f"{self.path}: expected images of at least two classes, found {found}.")
+        return listing
+
+    @cached_property
+    def side(self) -> int:
+        """Return the side length of decoded images."""
+        return self.image_size or usual_side(self.listing.images)
+
+    @cached_property
+    def spec(self) -> Spec:
+        """Return the description of the dataset."""
+        return Spec(
+            name=Path(self.path).stem or "images",
+            shape=(3, self.side, self.side),
+            classes=self.listing.classes,
+            transform=ImageTransform(MEAN, STD, pad=self.side // 8, flip=self.flip),
+        )
+
+    @cached_property
+    def is_test(self) -> Mask:
+        """Return which listed samples are in the test split, (n,)."""
+        listing = self.listing
+        if listing.is_test is not None:
+            return listing.is_test
+        tasks = listing.task or ("",) * len(listing.labels)
+        return held_out(list(zip(tasks, listing.labels, strict=True)), self.test_share)
+
+    def load(self, folder: Path | None) -> Dataset:
+        """Decode the images, or read them from the cache, and return the dataset."""
+        place = root(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        images = self._images()
+        decoded = decode_images(place, images, self.side)
+        data = self._dataset(decoded.source, decoded.index)
+        skipped = {**data.skipped, **decoded.skipped}
+        labels = dict(zip(images.files, self.listing.labels, strict=True))
+        return replace(data, skipped=skipped, notes=(*data.notes, *content_notes(images, labels)))
+
+    def blank(self) -> Dataset:
+        """Return the dataset with black images, whose samples can be counted before they are decoded."""
+        count = len(self.listing.labels)
+        return self._dataset(_Blank(count, self.spec.shape), np.arange(count))
+
+    def is_decoded(self, folder: Path | None) -> bool:
+        """Return whether the decoded images are in the cache."""
+        return is_decoded(root(folder), self._images(), self.side)
+
+    def _images(self) -> Images:
+        images = self.listing.images
+        return replace(images, name=f"{images.name}-{self.side}")  # type: ignore[type-var]
+
+    def _dataset(self, source: Source, index: Indices) -> Dataset:
+        """Return the dataset of the listed samples at `index`, whose images are in `source`."""
+        listing, is_test = self.listing, self.is_test[index]
+        given = self._numbers(listing.labels)[index]
+        truth = self._numbers(listing.truth)[index] if listing.truth else given if self.clean else None
+        tested = given if truth is None else truth
+        train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test & (tested != UNKNOWN))
+        self._check_split(len(train), len(test))
+        unknown = {listing.labels[index[i]] for i in np.flatnonzero(is_test & (given == UNKNOWN))}
+        notes = [
+            f"test samples of classes without training samples are left out: {shortened(sorted(unknown))}"
+        ]
+        files = listing.images.files
+        return Dataset(
+            spec=self.spec,
+            train=source.select(train),
+            y=given[train],
+            test=source.select(test),
+            test_y=tested[test],
+            index=index[train],
+            published=len(listing.labels),
+            truth=None if truth is None else truth[train],
+            skipped=listing.left_out,
+            notes=(*listing.notes, *(notes if unknown else [])),
+            files=tuple(files[i] for i in index[train]),
+            rows=self._rows(index[test]),
+            tested_on=self._tested_on(),
+        )
+
+    def _numbers(self, names: tuple[str, ...]) -> Labels:
+        number = {name: i for i, name in enumerate(self.listing.classes)}
+        return np.array([number.get(name, UNKNOWN) for name in names], np.int64)
+
+    def _check_split(self, train: int, test: int) -> None:
+        if not train or not test:
+            raise RemnantError(
+                f"{self.path}: expected training and test samples, found {train:,} and {test:,} that can be "
+                "read. Add images, or choose another test_share."
+            )
+
+    def _rows(self, test: Indices) -> Rows | None:
+        listing = self.listing
+        if not listing.is_ordered:
+            return None
+        number = {name: i for i, name in enumerate(natural_order(listing.task))}
+        task = np.array([number[name] for name in listing.task], np.int64) if listing.task else None
+        return Rows(test, are_held_out=listing.is_test is None, task=task)
+
+    def _tested_on(self) -> str:
+        where = "held-out share" if self.listing.is_test is None else "test split"
+        is_known = self.clean or self.listing.truth
+        return where if is_known else f"{where}, against the given labels"
+
+
+@dataclass(frozen=True, eq=False)
+class _Blank:
+    """A source of black images."""
+
+    count: int
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return self.count
+
+    def take(self, index: Tensor) -> Tensor:
+        """Return black images."""
+        return torch.zeros(len(index), *self.shape, dtype=torch.uint8)
+
+    def select(self, index: Indices) -> "_Blank":
+        """Return as many black images."""
+        return _Blank(len(index), self.shape)

@@ -1,0 +1,30 @@
+from pathlib import Path
+
+from conftest import tiny_data
+from own_files import write_folder
+
+from remnant.config.recipe import to_config
+from remnant.config.remarks import remarks, without_recipe
+
+
+def test_the_defaults_of_a_run_without_a_recipe_are_listed() -> None:
+    settings = {"data": tiny_data(), "split": [2, 4], "lr": 0.3, "net.width": 8}
+    (line,) = without_recipe(to_config(None, settings), None, settings)
+    expected = "noise=none method=aer-abs buffer_size=100 epochs=20 batch=32"
+    assert line == f"no recipe, defaults are used: {expected}"
+    (line,) = without_recipe(to_config(None, {"data": "digits"}), None, {"data": "digits"})
+    assert line.endswith("epochs=20 batch=32 lr=0.1; recipes for digits: digits")
+    for name, settings in (("digits", {"data": "digits"}), (None, {"epochs": 2})):
+        assert without_recipe(to_config(name, settings), name, settings) == []
+
+
+def test_the_samples_and_defaults_of_own_data_are_listed(tmp_path: Path) -> None:
+    write_folder(tmp_path, {"cat": 5, "dog": 5, "eel": 5, "fox": 5, "gnu": 5})
+    name = f"folder:{tmp_path}"
+    counts, defaults = remarks(to_config(name, {"lr": 0.3}), name, {"lr": 0.3})
+    assert counts == "20 training and 5 test images of 5 classes, 32 x 32 pixels"
+    expected = "noise=none split=[2, 3] net=resnet18:8 method=aer-abs buffer_size=10 epochs=40 batch=4"
+    assert defaults == f"no recipe, defaults are used: {expected}; tasks=1 learns all classes at once"
+    _, defaults = remarks(to_config(name, {"tasks": 1}), name, {"tasks": 1})
+    assert "split" not in defaults
+    assert "tasks=1" not in defaults
