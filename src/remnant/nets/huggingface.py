@@ -75,7 +75,8 @@ def describe(name: str) -> Pretrained:
     """Return what a model expects and returns, after loading it once."""
     model = load(name).eval()
     settings = _preprocessor(name)
-    size = getattr(cast(Any, model.model).config, "image_size", None) or settings.get("size") or DEFAULT_SIZE
+    config = cast(Any, model.model).config
+    size: Any = getattr(config, "image_size", None) or settings.get("size") or DEFAULT_SIZE
     if isinstance(size, dict):
         size = size.get("height", size.get("shortest_edge", DEFAULT_SIZE))
     side = int(size[0] if isinstance(size, list | tuple) else size)
@@ -87,10 +88,7 @@ def describe(name: str) -> Pretrained:
 
 def _preprocessor(name: str) -> dict[str, Any]:
     """Return the preprocessing of a model, without the image processor, which needs torchvision."""
-    _transformers()
-    from transformers.utils import cached_file
-
-    path = cached_file(
+    path = _transformers().utils.cached_file(
         name,
         "preprocessor_config.json",
         _raise_exceptions_for_missing_entries=False,
