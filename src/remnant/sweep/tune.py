@@ -108,6 +108,7 @@ def tune(search: Search, journal: Path, options: SweepOptions, show: Show) -> di
 def _study(search: Search, method: str, journal: Path) -> "Study":
     try:
         import optuna
+        from optuna.storages.journal import JournalFileBackend
     except ImportError as error:
         raise RemnantError("tune: expected the package optuna. Install remnant[tune].") from error
     optuna.logging.set_verbosity(logging.WARNING)
@@ -116,7 +117,7 @@ def _study(search: Search, method: str, journal: Path) -> "Study":
         raise RemnantError(f"tune: expected settings that {method} has, got {', '.join(search.space)}.")
     sampler = optuna.samplers.TPESampler(seed=0, constant_liar=True)
     journal.parent.mkdir(parents=True, exist_ok=True)
-    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(os.fspath(journal)))
+    storage = optuna.storages.JournalStorage(JournalFileBackend(os.fspath(journal)))
     # Other settings, seeds or values are another search.
     digest = search.configs(method, {})[0].digest()[:12]
     seeds = ",".join(map(str, search.seeds))
