@@ -17,7 +17,7 @@ import tomli_w
 from remnant.config import Config
 from remnant.config.checks import unused_settings
 from remnant.config.components import short
-from remnant.config.recipe import recipes, to_config
+from remnant.config.recipe import recipes
 from remnant.config.registries import REGISTRIES
 from remnant.errors import Interrupted, RemnantError
 from remnant.experiment.metrics import mean
@@ -181,7 +181,7 @@ def _choice(method: str, study: "Study") -> TunedChoice:
 
 def tuned_recipe(search: Search, choices: Mapping[str, TunedChoice]) -> str:
     """Return a recipe with the chosen settings of each method for the noise they were chosen with."""
-    config = to_config(search.recipe, {**search.settings})
+    (config,) = comparison(search.recipe, search.methods[:1], [0], search.settings)
     noise = short(REGISTRIES["noise"], config.noise)
     base = search.recipe or "digits"
     table: dict[str, Any] = {"base": base if base in recipes() else os.path.abspath(base)}
