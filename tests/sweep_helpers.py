@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from remnant.sweep.backends import Resources
-from remnant.sweep.backends.worker import Job, Outcome, work
+from remnant.sweep.backends.worker import Job, JobOutcome, work
 
 TINY_GRID: dict[str, Any] = {
     "noise": "symmetric:0.4", "per_class": 12, "net": "small:4", "epochs": 2, "buffer_size": 20, "batch": 8,
@@ -28,12 +28,12 @@ class InlineWorkers:
         self.jobs.append(job)
         self.seen.append(job)
 
-    def poll(self, seconds: float) -> list[Outcome]:
+    def poll(self, seconds: float) -> list[JobOutcome]:
         if not self.jobs:
             return []
         job = self.jobs.popleft()
         if self._outcomes:
-            return [Outcome(job.key, self._outcomes.popleft(), error="as the test wants it")]
+            return [JobOutcome(job.key, self._outcomes.popleft(), error="as the test wants it")]
         return [work(job)]
 
     def stop(self) -> None:

@@ -46,6 +46,11 @@ def test_a_range_is_searched_with_a_number_of_trials(tmp_path: Path, monkeypatch
     assert all(0.01 <= chosen["lr"] <= 0.1 for chosen, _ in choice.trials)
 
 
+def test_a_recipe_can_be_written_for_settings_that_the_default_method_cannot_use() -> None:
+    search = Search(None, ["finetune"], [0], {"epochs": 1}, {"lr": [0.1]})
+    assert 'method = "finetune"' in tuned_recipe(search, {"finetune": TunedChoice({"lr": 0.1}, 50.0, [])})
+
+
 def test_a_method_has_the_part_of_the_space_that_it_uses() -> None:
     search = Search(None, [], [0], {}, PAPER_SPACE)
     assert list(search.space_of("er")) == ["lr"]

@@ -4,10 +4,9 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from click import Context
 from typer.core import TyperCommand
 
 from remnant.cli.run import RunOptions, parent_of_run, with_run_options
@@ -46,7 +45,7 @@ ReportFile = Annotated[
 class ListCommand(TyperCommand):
     """A command whose options in LISTS take all words up to the next option or setting."""
 
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401
         """Join the words of lists before the options are parsed."""
         return super().parse_args(ctx, joined(args))
 

@@ -21,8 +21,10 @@ from remnant.extensions import is_own_data
 from remnant.settings import literal
 
 # Options of runs that are settings, in the order of --help.
-SETTINGS = ("noise", "epochs", "lr", "batch", "buffer_size", "net", "per_class", "device", "precision")
-SETTINGS += ("threads", "compile")
+SETTINGS = (
+    "noise", "epochs", "lr", "batch", "buffer_size", "net", "per_class", "device", "precision", "threads",
+    "compile",
+)  # fmt: skip
 
 Words = Annotated[
     list[str] | None,

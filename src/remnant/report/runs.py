@@ -13,8 +13,9 @@ from torch import Tensor
 
 from remnant.config.registries import OF_METHOD
 from remnant.errors import RemnantError
-from remnant.experiment.checkpoint import READ_ERRORS, read_file, short_reason
+from remnant.experiment.checkpoint import READ_ERRORS, short_reason
 from remnant.experiment.result import is_finished, read_result, sha256
+from remnant.settings import read_file
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def shown(console: Console, quiet: bool = False) -> Iterator[Show]:
                 lambda cells, fractions: live.update(live_table(cells, fractions, time.monotonic()))
             )
     else:
-        yield _Lines(console)
+        yield _EndedRuns(console)
 
 
 class _Readings:
@@ -105,7 +105,7 @@ class _Readings:
         self._draw(cells, fractions)
 
 
-class _Lines:
+class _EndedRuns:
     """Prints a line for each run that has ended."""
 
     def __init__(self, console: Console) -> None:

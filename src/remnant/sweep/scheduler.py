@@ -10,7 +10,7 @@ from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import write_atomically
 from remnant.experiment.lock import StopSignal
 from remnant.sweep.backends import Resources, Workers, start_workers
-from remnant.sweep.backends.worker import Job, Outcome
+from remnant.sweep.backends.worker import Job, JobOutcome
 from remnant.sweep.claims import Claims
 from remnant.sweep.display import Show
 from remnant.sweep.status import Cell, finished_folder, folder_of, progress
@@ -114,7 +114,7 @@ class Sweep:
         cell.state = "elsewhere"
         self._checked[cell.key] = time.monotonic()
 
-    def receive(self, outcome: Outcome) -> None:
+    def receive(self, outcome: JobOutcome) -> None:
         """Update the cell of a job that has ended."""
         cell = self._by_key[outcome.key]
         self.claims.release(cell.key)
@@ -148,7 +148,7 @@ class Sweep:
         self.claims.close()
 
 
-def _collect(folder: Path, outcome: Outcome) -> None:
+def _collect(folder: Path, outcome: JobOutcome) -> None:
     """Write the files of a run on another machine; the results, which mark it as finished, are the last."""
     for name, content in (outcome.files or {}).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

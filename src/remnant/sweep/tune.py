@@ -17,7 +17,7 @@ import tomli_w
 from remnant.config import Config
 from remnant.config.checks import unused_settings
 from remnant.config.components import short
-from remnant.config.recipe import recipes, to_config
+from remnant.config.recipe import recipes
 from remnant.config.registries import REGISTRIES
 from remnant.errors import Interrupted, RemnantError
 from remnant.experiment.metrics import mean
@@ -108,6 +108,7 @@ def tune(search: Search, journal: Path, options: SweepOptions, show: Show) -> di
 def _study(search: Search, method: str, journal: Path) -> "Study":
     try:
         import optuna
+        from optuna.storages.journal import JournalFileBackend
     except ImportError as error:
         raise RemnantError("tune: expected the package optuna. Install remnant[tune].") from error
     optuna.logging.set_verbosity(logging.WARNING)
@@ -116,7 +117,7 @@ def _study(search: Search, method: str, journal: Path) -> "Study":
         raise RemnantError(f"tune: expected settings that {method} has, got {', '.join(search.space)}.")
     sampler = optuna.samplers.TPESampler(seed=0, constant_liar=True)
     journal.parent.mkdir(parents=True, exist_ok=True)
-    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(os.fspath(journal)))
+    storage = optuna.storages.JournalStorage(JournalFileBackend(os.fspath(journal)))
     # Other settings, seeds or values are another search.
     digest = search.configs(method, {})[0].digest()[:12]
     seeds = ",".join(map(str, search.seeds))
@@ -180,7 +181,7 @@ def _choice(method: str, study: "Study") -> TunedChoice:
 
 def tuned_recipe(search: Search, choices: Mapping[str, TunedChoice]) -> str:
     """Return a recipe with the chosen settings of each method for the noise they were chosen with."""
-    config = to_config(search.recipe, {**search.settings})
+    (config,) = comparison(search.recipe, search.methods[:1], [0], search.settings)
     noise = short(REGISTRIES["noise"], config.noise)
     base = search.recipe or "digits"
     table: dict[str, Any] = {"base": base if base in recipes() else os.path.abspath(base)}

@@ -8,7 +8,7 @@ import pytest
 from sweep_helpers import TINY_GRID
 
 from remnant.sweep.backends.local import LocalWorkers
-from remnant.sweep.backends.worker import Job, Outcome
+from remnant.sweep.backends.worker import Job, JobOutcome
 from remnant.sweep.grid import expand
 
 CONFIGS = expand(TINY_GRID | {"method": ["er", "aer-abs"], "seed": 0})
@@ -18,7 +18,7 @@ def jobs(out: Path) -> list[Job]:
     return [Job(config.digest(), config.table(), str(out)) for config in CONFIGS]
 
 
-def wait(workers: LocalWorkers) -> Outcome:
+def wait(workers: LocalWorkers) -> JobOutcome:
     while not (outcomes := workers.poll(1.0)):
         pass
     return outcomes[0]

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from remnant.errors import RemnantError
-from remnant.experiment.checkpoint import read_file, short_reason, write_atomically
+from remnant.experiment.checkpoint import short_reason, write_atomically
 from remnant.experiment.metrics import mean
 from remnant.report.runs import FinishedRun, find_runs
+from remnant.settings import read_file
 
 FORMAT = "remnant results 1"
 KEPT = (

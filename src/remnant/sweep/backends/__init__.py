@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from remnant.errors import RemnantError
-from remnant.sweep.backends.worker import Job, Outcome
+from remnant.sweep.backends.worker import Job, JobOutcome
 
 BACKENDS = ("local", "ray", "slurm")
 
@@ -22,7 +22,7 @@ class Workers(Protocol):
         """Start a job."""
         ...
 
-    def poll(self, seconds: float) -> Sequence[Outcome]:
+    def poll(self, seconds: float) -> Sequence[JobOutcome]:
         """Wait until jobs have ended, at most some seconds, and return their outcomes."""
         ...
 

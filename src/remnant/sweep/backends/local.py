@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from remnant.sweep.backends.worker import Job, Outcome
+from remnant.sweep.backends.worker import Job, JobOutcome
 
 COMMAND = [sys.executable, "-P", "-c", "from remnant.sweep.backends.worker import main; main()"]
 
@@ -29,16 +29,16 @@ class WorkerProcess:
         self.process.stdin.write(json.dumps(asdict(job)).encode() + b"\n")
         self.process.stdin.flush()
 
-    def receive(self) -> Outcome | None:
+    def receive(self) -> JobOutcome | None:
         """Return the outcome of the job, or None if the answer is not complete."""
         assert self.process.stdout is not None
         part = os.read(self.process.stdout.fileno(), 1 << 16)
         self.text += part
         if not part:
-            return Outcome(str(self.key), "lost", error=f"its worker process {self._end()}")
+            return JobOutcome(str(self.key), "lost", error=f"its worker process {self._end()}")
         if not self.text.endswith(b"\n"):
             return None
-        outcome = Outcome(**json.loads(self.text))
+        outcome = JobOutcome(**json.loads(self.text))
         self.key, self.text = None, b""
         return outcome
 
@@ -88,7 +88,7 @@ class LocalWorkers:
         self._workers.remove(worker)
         worker.process.wait()
 
-    def poll(self, seconds: float) -> list[Outcome]:
+    def poll(self, seconds: float) -> list[JobOutcome]:
         """Wait until jobs have ended, at most some seconds, and return their outcomes."""
         outcomes = []
         for key, _ in self._selector.select(seconds):

@@ -10,7 +10,7 @@ from typing import Any
 from remnant.errors import RemnantError
 from remnant.extensions import with_moved_paths
 from remnant.sweep.backends import Resources
-from remnant.sweep.backends.worker import Job, Outcome, work
+from remnant.sweep.backends.worker import Job, JobOutcome, work
 
 SHIPPED_WITHOUT = (".git", ".venv", "runs", "results", "*.safetensors", "*.npz")  # of the working directory
 
@@ -41,7 +41,7 @@ class RayWorkers:
         remote = self._ray.remote(**options)(_work)
         self._tasks[remote.remote(job, os.getcwd(), str(self._mark))] = job.key
 
-    def poll(self, seconds: float) -> list[Outcome]:
+    def poll(self, seconds: float) -> list[JobOutcome]:
         """Wait until tasks have ended, at most some seconds, and return their outcomes."""
         if not self._tasks:
             time.sleep(seconds)
@@ -49,13 +49,13 @@ class RayWorkers:
         done, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
         return [self._outcome(task, self._tasks.pop(task)) for task in done]
 
-    def _outcome(self, task: Any, key: str) -> Outcome:  # noqa: ANN401
+    def _outcome(self, task: Any, key: str) -> JobOutcome:  # noqa: ANN401
         try:
-            outcome: Outcome = self._ray.get(task)
+            outcome: JobOutcome = self._ray.get(task)
         except self._ray.exceptions.TaskCancelledError:
-            return Outcome(key, "stopped", error="its Ray task was cancelled")
+            return JobOutcome(key, "stopped", error="its Ray task was cancelled")
         except self._ray.exceptions.RayError as error:  # its process or its machine died
-            return Outcome(key, "lost", error=f"its Ray task ended with {type(error).__name__}")
+            return JobOutcome(key, "lost", error=f"its Ray task ended with {type(error).__name__}")
         return outcome
 
     def stop(self) -> None:
@@ -89,7 +89,7 @@ def _connected(resources: Resources, out: Path) -> Any:  # noqa: ANN401
     return ray
 
 
-def _work(job: Job, root: str, mark: str) -> Outcome:
+def _work(job: Job, root: str, mark: str) -> JobOutcome:
     """Run a job on a machine of the cluster; return the files of the run if they have to be sent back."""
     is_shared = os.path.exists(mark)
     config = job.config if is_shared else with_moved_paths(job.config, Path(root), Path.cwd())

@@ -8,7 +8,7 @@ from typing import Any
 
 from remnant.errors import RemnantError
 from remnant.sweep.backends import Resources
-from remnant.sweep.backends.worker import Job, Outcome, work
+from remnant.sweep.backends.worker import Job, JobOutcome, work
 
 
 class SlurmWorkers:
@@ -30,7 +30,7 @@ class SlurmWorkers:
             self._executor.update_parameters(cpus_per_task=cores)
         self._jobs[job.key] = self._executor.submit(work, job)
 
-    def poll(self, seconds: float) -> list[Outcome]:
+    def poll(self, seconds: float) -> list[JobOutcome]:
         """Wait until jobs have ended, at most some seconds, and return their outcomes."""
         end = time.monotonic() + seconds
         while not (done := [key for key, job in self._jobs.items() if job.done()]):
@@ -66,13 +66,13 @@ def _executor(resources: Resources, folder: Path) -> Any:  # noqa: ANN401
     return executor
 
 
-def _outcome(key: str, job: Any) -> Outcome:  # noqa: ANN401
+def _outcome(key: str, job: Any) -> JobOutcome:  # noqa: ANN401
     """Return the outcome of a job that has ended; a job that left none was killed or cancelled."""
     import submitit
 
     try:
-        outcome: Outcome = job.result()
+        outcome: JobOutcome = job.result()
     except (submitit.core.utils.UncompletedJobError, submitit.core.utils.FailedJobError, OSError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
-        return Outcome(key, "lost", error=f"its SLURM job ended without an answer: {reason}")
+        return JobOutcome(key, "lost", error=f"its SLURM job ended without an answer: {reason}")
     return outcome

@@ -39,7 +39,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JobOutcome:
     """How a job ended: finished, failed, busy (another process runs it), stopped, or lost with its worker."""
 
     key: str
@@ -49,7 +49,7 @@ class Outcome:
     files: Mapping[str, bytes] | None = None  # of a run on another machine
 
 
-def work(job: Job) -> Outcome:
+def work(job: Job) -> JobOutcome:
     """Run or resume the run of a job; a failure is written to error.txt in its folder."""
     out = Path(job.out)
     folder: Path | None = None
@@ -61,16 +61,16 @@ def work(job: Job) -> Outcome:
         loggers += [MLflow()] if job.mlflow else []
         folder = execute(config, options, loggers)
     except Busy as error:
-        return Outcome(job.key, "busy", error=str(error))
+        return JobOutcome(job.key, "busy", error=str(error))
     except Interrupted as stop:
-        return Outcome(job.key, "stopped", error=str(stop))
+        return JobOutcome(job.key, "stopped", error=str(stop))
     except Exception as error:  # of any method, network or dataset: the other runs go on
         text = str(error) if isinstance(error, RemnantError) else traceback.format_exc()
         _write_error(job, text)
-        return Outcome(job.key, "failed", error=_first_line(error))
+        return JobOutcome(job.key, "failed", error=_first_line(error))
     for path in (folder / ERROR_FILE, _error_path(job, None)):
         path.unlink(missing_ok=True)
-    return Outcome(job.key, "finished", folder.name)
+    return JobOutcome(job.key, "finished", folder.name)
 
 
 def _first_line(error: Exception) -> str:
