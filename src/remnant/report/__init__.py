@@ -1,1 +1,1 @@
-"""Reports: the summary of a run, published results to compare it with, transition matrices."""
+"""Reports: summaries, tables, figures and pages of runs beside published results; transition matrices."""

@@ -65,7 +65,14 @@ def _draw_dots(axes: "Axes", bands: Sequence[tuple[LineStyle, Band]]) -> None:
     for row, (style, values) in enumerate(bands):
         (centre,), (error,) = values.mean, values.error
         axes.errorbar(
-            centre, row, xerr=error, color=style.colour, marker=style.marker, markersize=6, capsize=3
+            centre,
+            row,
+            xerr=error,
+            color=style.colour,
+            marker=style.marker,
+            markersize=6,
+            capsize=3,
+            clip_on=False,
         )
     axes.set_yticks(range(len(bands)), [style.label for style, _ in bands])
     axes.set_ylim(len(bands) - 0.4, -0.6)

@@ -46,10 +46,13 @@ class Figure:
 
 
 def draw_band(axes: "Axes", style: LineStyle, values: Band) -> None:
-    """Draw a line with a band of one standard error; few points have markers."""
-    marker = style.marker if len(values.x) <= 24 else ""
+    """Draw a line with up to ten markers, and a band of one standard error."""
+    every = 1 if len(values.x) <= 10 else -(-len(values.x) // 8)
     above = 2.1 if style.dash == "solid" else 2.2  # a solid line shows through an equal dashed one
-    axes.plot(values.x, values.mean, color=style.colour, linestyle=style.dash, marker=marker, zorder=above)
+    axes.plot(
+        values.x, values.mean, color=style.colour, linestyle=style.dash, marker=style.marker,
+        markevery=every, zorder=above,
+    )  # fmt: skip
     if any(not math.isnan(error) for error in values.error):
         axes.fill_between(values.x, values.lower, values.upper, color=style.colour, alpha=0.18, linewidth=0)
 
@@ -101,11 +104,26 @@ def _for_page(text: str, prefix: str, panel: Panel) -> str:
     used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", text))
     text = re.sub(r' id="([^"]+)"', lambda m: f' id="{prefix}-{m[1]}"' if m[1] in used else "", text)
     text = re.sub(r"(url\(|href=\")#", rf"\1#{prefix}-", text)
-    text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)  # hundredths of a point
+    text = re.sub(r"(\d\.\d)\d+", r"\1", text)  # tenths of a point
     text = re.sub(r"#[0-9a-f]{6}", lambda colour: CSS.get(colour[0], colour[0]), text)
     text = re.sub(r"\s*\n\s*", " ", text)
+    text = re.sub(r'style="[^"]*"', lambda style: re.sub(r"([:;]) ", r"\1", style[0]), text)
+    text = re.sub(r' (?:xmlns(?::xlink)?|version)="[^"]*"', "", text).replace("xlink:href", "href")
+    text = _without_groups(text)
     name = " ".join(word for word in (panel.title, panel.y, "by" if panel.x else "", panel.x) if word)
     return text.replace("<svg ", f'<svg role="img" aria-label="{_attribute(name)}" ', 1).strip()
+
+
+def _without_groups(text: str) -> str:
+    """Return an SVG without groups that have no attributes and contain no other group.
+
+    >>> _without_groups("<g> <g> <g> <use/> </g> </g> <path/> </g>")
+    '<use/> <path/>'
+    """
+    count = 1
+    while count:
+        text, count = re.subn(r"<g> ?((?:(?!</?g\b).)*?) ?</g>", r"\1", text)
+    return text
 
 
 def _attribute(text: str) -> str:
@@ -147,4 +165,6 @@ def _add_legend(canvas: "Canvas", legend: Sequence[LineStyle]) -> None:
         for style in legend
     ]
     labels = [style.label for style in legend]
-    canvas.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), labelcolor=INK)
+    canvas.legend(
+        handles, labels, loc="outside lower center", ncols=min(4, len(labels)), labelcolor=INK, handlelength=3
+    )
