@@ -22,7 +22,7 @@ from remnant.experiment import checkpoint
 from remnant.experiment.build import build_learner, build_stream
 from remnant.methods.registry import METHODS
 from remnant.methods.spr.simclr import strong_view
-from remnant.report.estimate import estimate
+from remnant.sweep.estimate import estimate
 from remnant.transforms.image import ImageTransform
 from remnant.transforms.mixing import cutmix
 

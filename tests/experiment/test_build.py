@@ -21,7 +21,7 @@ from remnant.experiment.build import (
     plan_stream,
 )
 from remnant.methods.replay import ReplayLearner
-from remnant.nets.backbone import LITE0
+from remnant.nets.pretrained.backbone import LITE0
 
 
 def test_the_known_noise_rate_is_that_of_the_training_samples() -> None:
@@ -83,7 +83,7 @@ def test_a_run_depends_on_the_pretrained_weights(monkeypatch: pytest.MonkeyPatch
         before = config.run_id("data")
         with monkeypatch.context() as patch:
             other = {"efficientnet-lite0": (replace(LITE0, weights="1" * 64), None)}
-            patch.setattr("remnant.nets.backbone.BACKBONES", other)
+            patch.setattr("remnant.nets.pretrained.backbone.BACKBONES", other)
             assert config.run_id("data") != before
         assert config.run_id("data") == before
 

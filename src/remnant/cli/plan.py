@@ -57,7 +57,7 @@ def _print_with_data(config: "Config", stream: "Stream", out: Path | None, missi
     from remnant.config.registries import REGISTRIES
     from remnant.experiment.loggers.console import duration
     from remnant.experiment.result import is_finished
-    from remnant.report.estimate import estimate, work_plan
+    from remnant.sweep.estimate import estimate, work_plan
 
     counts = [len(task) for task in stream.tasks]
     works = work_plan(config, counts).works
@@ -93,7 +93,7 @@ def _print_features(config: "Config", missing: int) -> None:
 
 
 def _print_without_data(config: "Config", missing: str) -> None:
-    from remnant.report.estimate import work_plan
+    from remnant.sweep.estimate import work_plan
 
     classes = [sum(config.class_counts())] if config.method == "joint" else config.class_counts()
     works = work_plan(config, [config.per_class * count for count in classes]).works

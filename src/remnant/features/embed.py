@@ -20,8 +20,8 @@ from remnant.data.dataset import Dataset, MemoryMapped, Source, Spec
 from remnant.engine.backend import Backend
 from remnant.engine.threads import compute_threads
 from remnant.features.store import FeatureStore, image_digest
-from remnant.nets.backbone import Backbone
-from remnant.nets.features import Features
+from remnant.nets.pretrained.backbone import Backbone
+from remnant.nets.pretrained.features import Features
 
 BATCH = 32  # images per forward pass
 PART = 8 * BATCH  # images per part of the store

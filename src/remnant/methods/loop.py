@@ -94,9 +94,11 @@ class Loop:
         """
         self.step += 1
         details = {"epoch": self.epoch, "step": self.step, "steps": self.steps} | details
+        value = None
         if loss is not None and loss.device.type != "cpu":
-            loss, details["unread"] = None, loss.detach()
-        value = None if loss is None else loss.item()
+            details["unread"] = loss.detach()
+        elif loss is not None:
+            value = loss.item()
         return StepDone(task=task, phase=phase, loss=value, samples=samples, **details)
 
     def _end_epoch(self) -> None:

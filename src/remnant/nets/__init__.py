@@ -3,9 +3,9 @@
 They are built by name or by a factory.
 """
 
-from remnant.nets.backbone import Backbone as Backbone
-from remnant.nets.features import Features as Features
 from remnant.nets.head import NormedHead as NormedHead
+from remnant.nets.pretrained.backbone import Backbone as Backbone
+from remnant.nets.pretrained.features import Features as Features
 from remnant.nets.registry import (
     NETS as NETS,
     CifarResNet as CifarResNet,

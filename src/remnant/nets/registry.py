@@ -9,8 +9,8 @@ from torch import nn
 from remnant.data.dataset import Spec
 from remnant.errors import RemnantError
 from remnant.nets.efficientgcn import EfficientGcn
-from remnant.nets.features import Features
 from remnant.nets.head import NormedHead, linear_head
+from remnant.nets.pretrained.features import Features
 from remnant.nets.resnet import ResNet, photo_stem, small_stem
 from remnant.nets.small import SmallNet
 from remnant.settings import expect, setting

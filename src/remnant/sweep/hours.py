@@ -13,7 +13,7 @@ from remnant.engine.threads import compute_threads
 from remnant.errors import MissingFiles
 from remnant.experiment.build import build_stream
 from remnant.experiment.checkpoint import write_atomically
-from remnant.experiment.estimate import estimate
+from remnant.sweep.estimate import estimate
 from remnant.sweep.status import finished_folder
 
 NOT_MEASURED = ("name", "noise", "seed")  # settings that do not affect the duration

@@ -3,7 +3,7 @@ import torch
 from torch import Tensor, nn
 
 from remnant.data.pretrained import Pretrained
-from remnant.nets.backbone import LITE0, Backbone, describe, is_backbone, load_backbone
+from remnant.nets.pretrained.backbone import LITE0, Backbone, describe, is_backbone, load_backbone
 
 
 class Corners(nn.Module):

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from remnant.data.pretrained import EFFICIENTNET_LITE0
-from remnant.nets.efficientnet import ConvNorm, EfficientNetLite0, renamed
+from remnant.nets.pretrained.efficientnet import ConvNorm, EfficientNetLite0, renamed
 
 
 @pytest.fixture(scope="module")

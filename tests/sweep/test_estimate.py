@@ -5,7 +5,7 @@ from conftest import tiny_config
 from remnant.experiment.build import build_learner, build_stream
 from remnant.methods.replay import ReplayLearner
 from remnant.methods.timing import fill
-from remnant.report.estimate import estimate, seconds_per_step, work_plan
+from remnant.sweep.estimate import estimate, seconds_per_step, work_plan
 
 
 def seconds(**changes: object) -> float:

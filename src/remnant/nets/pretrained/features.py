@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from remnant.data.dataset import Spec
 from remnant.data.pretrained import Pretrained
 from remnant.errors import RemnantError
-from remnant.nets.backbone import (
+from remnant.nets.pretrained.backbone import (
     BACKBONES,
     Backbone,
     describe,

@@ -8,7 +8,7 @@ from hf_models import save_vit
 from safetensors.torch import load_file
 
 from remnant.errors import RemnantError
-from remnant.nets.huggingface import describe, load
+from remnant.nets.pretrained.huggingface import describe, load
 
 
 def test_features_are_the_mean_of_the_last_hidden_states(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from remnant.data.pretrained import EFFICIENTNET_LITE0, Pretrained
 from remnant.nets import huggingface
-from remnant.nets.efficientnet import FEATURES, EfficientNetLite0, renamed
+from remnant.nets.pretrained.efficientnet import FEATURES, EfficientNetLite0, renamed
 
 HUGGING_FACE = "hf:"  # start of the names of backbones from transformers
 

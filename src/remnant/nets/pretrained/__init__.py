@@ -1,0 +1,1 @@
+"""Pretrained networks, whose features other networks are trained on."""
