@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from remnant.data.pretrained import EFFICIENTNET_LITE0, Pretrained
-from remnant.nets import huggingface
+from remnant.nets.pretrained import huggingface
 from remnant.nets.pretrained.efficientnet import FEATURES, EfficientNetLite0, renamed
 
 HUGGING_FACE = "hf:"  # start of the names of backbones from transformers
