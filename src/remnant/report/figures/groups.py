@@ -8,7 +8,7 @@ from remnant.methods.registry import METHODS
 from remnant.report.figures.style import LineStyle, line_styles
 from remnant.report.runs import FinishedRun, differing_settings
 from remnant.report.summary import as_text
-from remnant.report.tables.grouping import Group, benchmark_of, seeds_text
+from remnant.report.tables.grouping import RunGroup, benchmark_of, seeds_text
 
 # Settings that identify a benchmark or a repetition, and settings that do not affect the accuracy.
 NOT_NAMED = ("seed", "name", "data", "noise", "threads", "device", "compile", "channels_last")
@@ -18,7 +18,7 @@ NOT_NAMED = ("seed", "name", "data", "noise", "threads", "device", "compile", "c
 class Variant:
     """A group of runs that differ in the seed only, as it appears in figures and tables."""
 
-    group: Group
+    group: RunGroup
     style: LineStyle
 
     @property
@@ -51,7 +51,7 @@ class Benchmark:
 
 
 def benchmarks(runs: Sequence[FinishedRun]) -> list[Benchmark]:
-    """Group runs by benchmark and method; a label has the same style in all benchmarks."""
+    """RunGroup runs by benchmark and method; a label has the same style in all benchmarks."""
     found: dict[str, list[FinishedRun]] = {}
     for run in runs:
         found.setdefault(benchmark_of(run), []).append(run)
@@ -79,21 +79,21 @@ def method_rank(method: str) -> tuple[int, str]:
     return names.index(base) if base in METHODS else len(names), method
 
 
-def _rank(group: Group) -> tuple[tuple[int, str], str]:
+def _rank(group: RunGroup) -> tuple[tuple[int, str], str]:
     return method_rank(group.method), group.title
 
 
-def _groups(benchmark: str, runs: Sequence[FinishedRun]) -> list[Group]:
-    """Group runs by the settings in which runs of the same method differ."""
-    found: dict[str, Group] = {}
+def _groups(benchmark: str, runs: Sequence[FinishedRun]) -> list[RunGroup]:
+    """RunGroup runs by the settings in which runs of the same method differ."""
+    found: dict[str, RunGroup] = {}
     for base in dict.fromkeys(base_method(run.method) for run in runs):
         same = [run for run in runs if base_method(run.method) == base]
         keys = [key for key in differing_settings(same) if key.partition(".")[0] not in NOT_NAMED]
         for run in same:
             settings = {key: value for key, value in run.settings().items() if key in keys}
-            group = Group(benchmark, base if settings else run.method, settings, {})
+            group = RunGroup(benchmark, base if settings else run.method, settings, {})
             seeds = found.setdefault(group.title, group).runs
-            found[group.title] = Group(benchmark, group.method, settings, {run.seed: run} | dict(seeds))
+            found[group.title] = RunGroup(benchmark, group.method, settings, {run.seed: run} | dict(seeds))
     return list(found.values())
 
 

@@ -53,7 +53,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Group:
+class RunGroup:
     """Runs that differ in the seed only."""
 
     benchmark: str  # recipe and noise
@@ -71,7 +71,7 @@ class Group:
 class Row:
     """A group with a summary of each metric."""
 
-    group: Group
+    group: RunGroup
     values: Mapping[str, Summary | None]
     difference: Summary | None  # of the first metric to the reference; None: this is the reference
 
@@ -98,7 +98,7 @@ def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
 def make_table(
     runs: Sequence[FinishedRun], metrics: Sequence[Metric], reference: str | None = None
 ) -> ResultTable:
-    """Group runs by everything but the seed, and compare the groups of each benchmark.
+    """RunGroup runs by everything but the seed, and compare the groups of each benchmark.
 
     They are compared with those of the method `reference`, or with the best group.
     """
@@ -119,16 +119,16 @@ def make_table(
     return ResultTable(tuple(metrics), rows, references)
 
 
-def group_runs(runs: Sequence[FinishedRun]) -> list[Group]:
+def group_runs(runs: Sequence[FinishedRun]) -> list[RunGroup]:
     """Return groups of runs that differ in the seed only; the first of two equal runs is used."""
     shown = [key for key in differing_settings(runs) if not _is_in_title(key)]
-    groups: dict[str, Group] = {}
+    groups: dict[str, RunGroup] = {}
     for run in runs:
         settings = {key: value for key, value in run.settings().items() if key != "seed"}
         identity = json.dumps([run.method, run.noise, settings], sort_keys=True)
         own = {key: settings[key] for key in shown if key in settings}
-        group = groups.setdefault(identity, Group(benchmark_of(run), run.method, own, {}))
-        groups[identity] = Group(group.benchmark, group.method, own, {run.seed: run} | dict(group.runs))
+        group = groups.setdefault(identity, RunGroup(benchmark_of(run), run.method, own, {}))
+        groups[identity] = RunGroup(group.benchmark, group.method, own, {run.seed: run} | dict(group.runs))
     return list(groups.values())
 
 
@@ -143,19 +143,19 @@ def benchmark_of(run: FinishedRun) -> str:
     return f"{name}, {run.noise}{validation}"
 
 
-def _by_benchmark(groups: Sequence[Group]) -> dict[str, list[Group]]:
-    found: dict[str, list[Group]] = {}
+def _by_benchmark(groups: Sequence[RunGroup]) -> dict[str, list[RunGroup]]:
+    found: dict[str, list[RunGroup]] = {}
     for group in groups:
         found.setdefault(group.benchmark, []).append(group)
     return found
 
 
-def _values(group: Group, metric: Metric) -> list[float]:
+def _values(group: RunGroup, metric: Metric) -> list[float]:
     values = [metric.of(run) for run in group.runs.values()]
     return [value for value in values if value is not None]
 
 
-def _rank(group: Group, metric: Metric) -> tuple[bool, float, str]:
+def _rank(group: RunGroup, metric: Metric) -> tuple[bool, float, str]:
     values = _values(group, metric)
     sign = -1 if metric.higher_is_better else 1
     return not values, sign * mean(values) if values else 0.0, group.title
@@ -172,13 +172,13 @@ def summary(values: Sequence[float]) -> Summary | None:
     return Summary(mean(values), standard_error(values) if len(values) > 1 else None, len(values))
 
 
-def paired_difference(group: Group, other: Group, metric: Metric) -> Summary | None:
+def paired_difference(group: RunGroup, other: RunGroup, metric: Metric) -> Summary | None:
     """Return the difference to another group over the seeds that both have; None if they share none."""
     pairs = [(metric.of(group.runs[seed]), metric.of(other.runs[seed])) for seed in _shared(group, other)]
     return summary([a - b for a, b in pairs if a is not None and b is not None])
 
 
-def _shared(group: Group, other: Group) -> list[int]:
+def _shared(group: RunGroup, other: RunGroup) -> list[int]:
     return sorted(group.runs.keys() & other.runs.keys())
 
 

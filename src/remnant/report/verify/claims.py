@@ -6,7 +6,7 @@ from typing import Any
 
 from remnant.report.runs import FinishedRun
 from remnant.report.tables.formats import value_text
-from remnant.report.tables.grouping import METRICS, Group, Metric, Summary, paired_difference, summary
+from remnant.report.tables.grouping import METRICS, Metric, RunGroup, Summary, paired_difference, summary
 from remnant.report.tables.stored import condensed
 from remnant.report.verify.comparisons import Finding, Results, higher, is_clear, lower, scaled
 
@@ -87,12 +87,12 @@ def alpha(results: Results) -> Iterator[Finding]:
         )
 
 
-def accuracy(group: Group) -> Summary | None:
+def accuracy(group: RunGroup) -> Summary | None:
     """Return the accuracy of a group of runs."""
     return summary([value for run in group.runs.values() if (value := FAA.of(run)) is not None])
 
 
-def _alpha(group: Group) -> float | None:
+def _alpha(group: RunGroup) -> float | None:
     value = next(iter(group.runs.values())).settings().get("insertion.alpha")
     return None if value is None else float(value)
 
@@ -113,7 +113,7 @@ def cnll_epochs(results: Results) -> Iterator[Finding]:
                     yield Finding(one.benchmark, is_clear(gain), text)
 
 
-def _setting(group: Group, key: str) -> Any:  # noqa: ANN401
+def _setting(group: RunGroup, key: str) -> Any:  # noqa: ANN401
     return next(iter(group.runs.values())).settings().get(key)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from remnant.config.registries import OF_METHOD
 from remnant.report.runs import FinishedRun
 from remnant.report.tables.formats import value_text
-from remnant.report.tables.grouping import Group, Metric, Summary, group_runs, paired_difference
+from remnant.report.tables.grouping import Metric, RunGroup, Summary, group_runs, paired_difference
 
 TUNED = ("lr", "buffer_size")  # may differ between methods that are compared
 
@@ -28,7 +28,7 @@ class Results:
     """Groups of runs by benchmark and method."""
 
     def __init__(self, runs: Sequence[FinishedRun]) -> None:
-        self._groups: dict[str, dict[str, list[Group]]] = {}
+        self._groups: dict[str, dict[str, list[RunGroup]]] = {}
         for group in group_runs(runs):
             methods = self._groups.setdefault(_context(group), {})
             methods.setdefault(group.method, []).append(group)
@@ -37,17 +37,17 @@ class Results:
         """Return the benchmarks: recipe, noise, and the settings that all methods share."""
         return list(self._groups)
 
-    def group(self, benchmark: str, method: str) -> Group | None:
+    def group(self, benchmark: str, method: str) -> RunGroup | None:
         """Return the runs of a method, those with the most seeds; None if there are none."""
         groups = self._groups.get(benchmark, {}).get(method, [])
         return max(groups, key=lambda group: len(group.runs), default=None)
 
-    def variants(self, benchmark: str, method: str) -> list[Group]:
+    def variants(self, benchmark: str, method: str) -> list[RunGroup]:
         """Return all groups of runs of a method and of those with other settings of its components."""
         methods = self._groups.get(benchmark, {})
         return [*methods.get(method, []), *methods.get(f"{method}-custom", [])]
 
-    def pairs(self, better: str, worse: str) -> Iterator[tuple[str, Group, Group]]:
+    def pairs(self, better: str, worse: str) -> Iterator[tuple[str, RunGroup, RunGroup]]:
         """Yield the benchmarks with runs of two methods, of which the first may not store more samples."""
         for benchmark in self.benchmarks():
             a, b = self.group(benchmark, better), self.group(benchmark, worse)
@@ -55,13 +55,13 @@ class Results:
                 yield benchmark, a, b
 
 
-def _budget(group: Group) -> float:
+def _budget(group: RunGroup) -> float:
     """Return how many samples all buffers of a method may hold together; infinity if there is no limit."""
     budget = next(iter(group.runs.values())).result.get("buffer_samples", {}).get("budget")
     return math.inf if budget is None else float(budget)
 
 
-def _context(group: Group) -> str:
+def _context(group: RunGroup) -> str:
     shared = {
         k: v for k, v in group.settings.items() if k not in TUNED and k.partition(".")[0] not in OF_METHOD
     }
