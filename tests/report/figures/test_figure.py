@@ -20,6 +20,7 @@ STYLES = line_styles(["er", "aer"])
 def draw(axes: "Axes") -> None:
     draw_band(axes, STYLES["er"], band([{1: 1.0, 2: 2.0}, {1: 2.0, 2: 4.0}]))
     axes.text(1, 1, "50 $ & <script>alert(1)</script>")
+    axes.text(1, 1, "alpha=0.2525 of #0072b2")
 
 
 PANEL = Panel(draw, 'a "title" & more', "epoch", "loss")
@@ -28,7 +29,8 @@ PANEL = Panel(draw, 'a "title" & more', "epoch", "loss")
 def test_an_svg_has_no_colours_fonts_or_styles_of_its_own() -> None:
     text = svg(PANEL, "a")
     assert "var(--series-0)" in text
-    assert not re.search(r"#[0-9a-f]{6}|DejaVu|<style|<metadata|\?xml", text)
+    tags = "".join(re.findall(r"<[^>]*>", text))
+    assert not re.search(r"#[0-9a-f]{6}|DejaVu|<style|<metadata|\?xml", tags)
     assert not re.search(r"<svg[^>]* (width|height)=", text)
 
 
@@ -37,6 +39,10 @@ def test_names_are_escaped() -> None:
     assert "<script" not in text
     assert "50 $ &amp; &lt;script&gt;" in text
     assert 'aria-label="a &quot;title&quot; &amp; more loss by epoch"' in text
+
+
+def test_numbers_and_names_in_texts_are_not_changed() -> None:
+    assert ">alpha=0.2525 of #0072b2<" in svg(PANEL, "a")
 
 
 def test_ids_of_two_figures_differ_and_every_reference_has_a_target() -> None:

@@ -99,19 +99,28 @@ def _for_page(text: str, prefix: str, panel: Panel) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>", "", text, flags=re.S)
     text = re.sub(r' (?:width|height)="[\d.]+pt"', "", text, count=2)
-    text = re.sub(r"font-family: [^;\"]*; ", "", text)  # that of the page
-    text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
     used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", text))
-    text = re.sub(r' id="([^"]+)"', lambda m: f' id="{prefix}-{m[1]}"' if m[1] in used else "", text)
-    text = re.sub(r"(url\(|href=\")#", rf"\1#{prefix}-", text)
-    text = re.sub(r"(\d\.\d)\d+", r"\1", text)  # tenths of a point
-    text = re.sub(r"#[0-9a-f]{6}", lambda colour: CSS.get(colour[0], colour[0]), text)
+    text = re.sub(r"<[^>]*>", lambda tag: _short_tag(tag[0], prefix, used), text)
     text = re.sub(r"\s*\n\s*", " ", text)
-    text = re.sub(r'style="[^"]*"', lambda style: re.sub(r"([:;]) ", r"\1", style[0]), text)
-    text = re.sub(r' (?:xmlns(?::xlink)?|version)="[^"]*"', "", text).replace("xlink:href", "href")
     text = _without_groups(text)
     name = " ".join(word for word in (panel.title, panel.y, "by" if panel.x else "", panel.x) if word)
     return text.replace("<svg ", f'<svg role="img" aria-label="{_attribute(name)}" ', 1).strip()
+
+
+def _short_tag(tag: str, prefix: str, used: set[str]) -> str:
+    """Return a tag with the font and the colours of the page, tenths of a point, and prefixes of used ids.
+
+    >>> _short_tag('<path id="a" style="stroke: #24292f; fill: none" d="M 0.123 9"/>', "f", {"a"})
+    '<path id="f-a" style="stroke:var(--ink);fill:none" d="M 0.1 9"/>'
+    """
+    tag = re.sub(r"font-family: [^;\"]*; ?", "", tag)
+    tag = re.sub(r' transform="rotate\(-0 [^"]*"', "", tag)
+    tag = re.sub(r' id="([^"]+)"', lambda m: f' id="{prefix}-{m[1]}"' if m[1] in used else "", tag)
+    tag = re.sub(r"(url\(|href=\")#", rf"\1#{prefix}-", tag)
+    tag = re.sub(r"(\d\.\d)\d+", r"\1", tag)
+    tag = re.sub(r"#[0-9a-f]{6}", lambda colour: CSS.get(colour[0], colour[0]), tag)
+    tag = re.sub(r'style="[^"]*"', lambda style: re.sub(r"([:;]) ", r"\1", style[0]), tag)
+    return re.sub(r' (?:xmlns(?::xlink)?|version)="[^"]*"', "", tag).replace("xlink:href", "href")
 
 
 def _without_groups(text: str) -> str:
