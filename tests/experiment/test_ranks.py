@@ -230,9 +230,15 @@ def torchrun(out: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+def saved(out: Path) -> int:
+    """Return the number of the last checkpoint."""
+    return max((int(path.name[:8]) for path in out.glob("*/checkpoint/0*")), default=0)
+
+
 def ranks_of(process: subprocess.Popen[str], out: Path) -> list[int]:
-    """Wait for a checkpoint, and return the ids of the processes of the ranks."""
-    while not list(out.glob("*/checkpoint/0000000[4-9]-*")):
+    """Wait for a few more checkpoints, and return the ids of the processes of the ranks."""
+    before = saved(out)
+    while saved(out) < before + 4:
         assert process.poll() is None
         time.sleep(0.1)
     return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
@@ -254,7 +260,6 @@ def test_a_run_of_torchrun_names_a_rank_that_is_killed_stops_on_a_signal_and_res
     for number in (signal.SIGINT, signal.SIGTERM):  # of which torchrun informs its processes
         process = torchrun(out)
         assert len(ranks_of(process, out)) == 2
-        time.sleep(5)
         process.send_signal(number)
         printed, _ = process.communicate(timeout=60)
         assert printed.count("remnant: stopped after step") == 1, printed
