@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from remnant.engine.parallel.ranks import Group, find_ranks
+from remnant.engine.parallel.ranks import RankGroup, find_ranks
 
 CPU = torch.device("cpu")
 
@@ -48,8 +48,8 @@ def _do(work: Callable[[], Any], result: Path) -> None:
     result.write_text(json.dumps(found))
 
 
-def group() -> Group:
+def group() -> RankGroup:
     """Return the ranks of this process, which must be one of several."""
     ranks = find_ranks(CPU)
-    assert isinstance(ranks, Group)
+    assert isinstance(ranks, RankGroup)
     return ranks

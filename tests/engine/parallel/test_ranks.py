@@ -11,7 +11,7 @@ from rank_helpers import CPU, group, in_ranks
 from remnant.engine.parallel import ranks as module
 from remnant.engine.parallel.ranks import (
     SINGLE,
-    Group,
+    RankGroup,
     check_equal,
     check_single,
     find_ranks,
@@ -41,7 +41,7 @@ def test_a_single_rank_computes_no_digests() -> None:
 @pytest.mark.parametrize("batch", [5, 6, 32])
 def test_shares_cover_a_batch_and_differ_by_at_most_one(count: int, batch: int) -> None:
     group: Any = None
-    shares = [Group(rank, count, group, group).share_of(batch) for rank in range(count)]
+    shares = [RankGroup(rank, count, group, group).share_of(batch) for rank in range(count)]
     assert [i for share in shares for i in range(share.start, share.end)] == list(range(batch))
     sizes = [share.end - share.start for share in shares]
     assert max(sizes) - min(sizes) <= 1

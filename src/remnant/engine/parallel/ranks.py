@@ -87,7 +87,7 @@ class Share:
     batch: int  # samples of the whole batch
 
 
-class Group:
+class RankGroup:
     """Several processes that are connected by torch.distributed."""
 
     def __init__(self, number: int, count: int, group: "ProcessGroup", store: "Store") -> None:
@@ -177,7 +177,7 @@ def find_ranks(device: "torch.device") -> Ranks:
 
 
 @cache
-def _joined(device: str) -> Group:
+def _joined(device: str) -> RankGroup:
     import torch.distributed as dist
 
     number, count, store = _number(), _count(), _connected()
@@ -190,7 +190,7 @@ def _joined(device: str) -> Group:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         backend = "cpu:gloo,cuda:nccl"
     group = dist.new_group(backend=backend, timeout=IN_STEP)
-    return Group(number, count, group, store)
+    return RankGroup(number, count, group, store)
 
 
 @cache

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from remnant.engine.parallel.ranks import Group, Share
+from remnant.engine.parallel.ranks import RankGroup, Share
 
 METHODS = ("forward", "features")  # of networks, as far as they have them
 
 
-def split(net: nn.Module, group: Group) -> nn.Module:
+def split(net: nn.Module, group: RankGroup) -> nn.Module:
     """Return the network with split forward passes; its layers see the statistics of the whole batch.
 
     As in `engine/backend.py`, the classes change, so that names of weights and copies stay as they are.
@@ -34,7 +34,7 @@ def split(net: nn.Module, group: Group) -> nn.Module:
 
 
 @cache
-def splitting(kind: type[nn.Module], group: Group) -> type[nn.Module]:
+def splitting(kind: type[nn.Module], group: RankGroup) -> type[nn.Module]:
     """Return a subclass that computes the share of this rank, and returns the outputs of all ranks.
 
     A batch with fewer samples than ranks is computed by every rank.
@@ -75,7 +75,7 @@ class SumOfGradients(torch.autograd.Function):
     """Tensors that all ranks have, and of whose gradients each rank computes a part."""
 
     @staticmethod
-    def forward(ctx: Any, group: Group, *tensors: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401
+    def forward(ctx: Any, group: RankGroup, *tensors: Tensor) -> tuple[Tensor, ...]:  # noqa: ANN401
         """Return the tensors."""
         ctx.group = group
         ctx.set_materialize_grads(False)  # a weight that is not used has no gradient
@@ -96,7 +96,7 @@ class SumOfGradients(torch.autograd.Function):
         return None, *(g if g is None else next(parts).view(g.shape).to(g.dtype) for g in gradients)
 
 
-def gathered(group: Group, own: Tensor, share: Share, differs: bool = False) -> Tensor:
+def gathered(group: RankGroup, own: Tensor, share: Share, differs: bool = False) -> Tensor:
     """Return the rows of all ranks, each of which has the rows of its share.
 
     What is computed from them is the same on all ranks, or, if `differs`, is different: then the gradients
@@ -109,7 +109,7 @@ class _Gathered(torch.autograd.Function):
     """The function `gathered`."""
 
     @staticmethod
-    def forward(ctx: Any, group: Group, own: Tensor, share: Share, differs: bool) -> Tensor:  # noqa: ANN401
+    def forward(ctx: Any, group: RankGroup, own: Tensor, share: Share, differs: bool) -> Tensor:  # noqa: ANN401
         """Return all rows; adding zeros, which works for shares of any size, does not change a number."""
         ctx.group, ctx.share, ctx.differs = group, share, differs
         rows = own.new_zeros(share.batch, *own.shape[1:])
@@ -124,7 +124,7 @@ class _Gathered(torch.autograd.Function):
 
 
 @cache
-def gathering(kind: type[nn.Module], group: Group) -> type[nn.Module]:
+def gathering(kind: type[nn.Module], group: RankGroup) -> type[nn.Module]:
     """Return a subclass of a layer that is computed on the whole batch, for example to draw its numbers."""
 
     def forward(self: nn.Module, x: Tensor) -> Tensor:
@@ -138,7 +138,7 @@ def gathering(kind: type[nn.Module], group: Group) -> type[nn.Module]:
 
 
 @cache
-def synchronised(kind: type[_BatchNorm], group: Group) -> type[_BatchNorm]:
+def synchronised(kind: type[_BatchNorm], group: RankGroup) -> type[_BatchNorm]:
     """Return a subclass of a BatchNorm layer with the statistics of the whole batch."""
 
     def forward(self: _BatchNorm, x: Tensor) -> Tensor:
@@ -160,7 +160,7 @@ def synchronised(kind: type[_BatchNorm], group: Group) -> type[_BatchNorm]:
     return cast(type[_BatchNorm], result)
 
 
-def moments(x: Tensor, group: Group) -> tuple[Tensor, Tensor, Tensor]:
+def moments(x: Tensor, group: RankGroup) -> tuple[Tensor, Tensor, Tensor]:
     """Return number of values, mean and variance of each channel of (B, K, ...) over all ranks, (K,).
 
     Each rank sends the mean and the sum of squared differences to it, which are combined without the
