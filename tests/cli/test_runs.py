@@ -104,11 +104,11 @@ def test_a_whole_folder_is_never_removed(runs: Path, invoke: Invoke) -> None:
 
 def test_check_prints_one_line_for_an_intact_run(invoke: Invoke) -> None:
     folder = invoke("run", "-q", "--method", "er", *TINY).out.strip()
-    assert invoke("check", folder).out == f"{folder}: ok, 6 files, finished\n"
+    assert invoke("check", folder).out == f"{folder}: ok, 7 files, finished\n"
     Path(folder, "result.json").unlink()
     done = invoke("check", folder, folder)
     assert done.code == 0
-    assert done.out == f"{folder}: ok, 4 files, not finished\n" * 2
+    assert done.out == f"{folder}: ok, 3 files, not finished\n" * 2
 
 
 def test_check_prints_a_line_for_each_file_if_asked(invoke: Invoke) -> None:
@@ -116,8 +116,10 @@ def test_check_prints_a_line_for_each_file_if_asked(invoke: Invoke) -> None:
     done = invoke("check", "-v", folder)
     assert done.code == 0
     names = [line.removesuffix(": ok").removeprefix(f"{folder}/") for line in done.out.splitlines()]
-    assert names[:4] == ["result.json", "config.toml", "metrics.jsonl", "buffer.safetensors"]
-    assert [Path(name).parent.name for name in names[4:]] == ["checkpoint", "checkpoint"]
+    *files, saved = names
+    assert files[:3] == ["result.json", "config.toml", "metrics.jsonl"]
+    assert sorted(files[3:]) == ["buffer.safetensors", "model.safetensors", "suspects.csv"]
+    assert Path(saved).parent.name == "checkpoint"
 
 
 def test_check_names_the_damaged_files_of_several_runs_and_changes_nothing(invoke: Invoke) -> None:
@@ -131,7 +133,7 @@ def test_check_names_the_damaged_files_of_several_runs_and_changes_nothing(invok
     assert f"{b}/metrics.jsonl: expected sha256 " in done.out
     assert f"{b}/buffer.safetensors: No such file or directory\n" in done.out
     assert f"{newest}: its 0 bytes do not match the digest in its name\n" in done.out
-    assert done.out.startswith(f"{a}: ok, 6 files, finished\n")
+    assert done.out.startswith(f"{a}: ok, 7 files, finished\n")
     assert len(done.out.splitlines()) == 1 + 3
     assert (b / "metrics.jsonl").read_text() == "other"
     assert newest.exists()
@@ -176,6 +178,16 @@ def test_check_accepts_metrics_that_were_written_after_the_last_checkpoint(invok
     (folder / "result.json").unlink()
     with (folder / "metrics.jsonl").open("ab") as file:
         file.write(b'{"event": "epoch"}\n{"event": "ta')  # a process that was killed while it was writing
+    assert invoke("check", str(folder)).code == 0
+
+
+def test_check_notices_a_link_to_nowhere_in_place_of_the_results(invoke: Invoke) -> None:
+    command = ["run", "-q", "--method", "er", *TINY]
+    folder = Path(invoke(*command).out.strip())
+    (folder / "result.json").unlink()
+    (folder / "result.json").symlink_to("nowhere")
+    assert f"{folder}/result.json: No such file or directory" in invoke("check", str(folder)).out
+    assert "result.json is damaged" in invoke(*command).err
     assert invoke("check", str(folder)).code == 0
 
 

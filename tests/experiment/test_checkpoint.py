@@ -222,3 +222,12 @@ def test_a_checkpoint_without_the_name_of_its_run_is_an_error(tmp_path: Path) ->
     forged(tmp_path, save_tensors({}, metadata={"state": json.dumps({"run": ["b"] * 1000})}))
     with pytest.raises(RemnantError, match="expected a checkpoint of run b, found one of "):
         checkpoint.load(tmp_path, "b")
+
+
+@pytest.mark.parametrize("target", ["/proc/kmsg", "/dev/zero", "nowhere"])
+def test_a_checkpoint_that_could_be_endless_is_not_read(tmp_path: Path, target: str) -> None:
+    path = tmp_path / "00000001-0123456789abcdef.safetensors"
+    path.symlink_to(target)
+    for read in (checkpoint.read, checkpoint.plain_values):
+        with pytest.raises(checkpoint.READ_ERRORS):
+            read(path)

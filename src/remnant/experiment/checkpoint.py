@@ -127,9 +127,10 @@ def unpack(content: bytes) -> dict[str, Any]:
 def plain_values(path: Path) -> dict[str, Any]:
     """Return the state in a checkpoint without its tensors, which are not read; the digest is not checked."""
     check_regular(path)
+    size = path.stat().st_size  # 0 for endless files in /proc
     with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        return _plain(file.read(min(length, path.stat().st_size)))
+        length = int.from_bytes(file.read(min(8, size)), "little")
+        return _plain(file.read(min(length, size)))
 
 
 def _plain(header: bytes) -> dict[str, Any]:

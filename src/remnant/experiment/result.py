@@ -187,7 +187,7 @@ def read_result(folder: Path) -> dict[str, Any]:
 def is_finished(folder: Path) -> bool:
     """Return whether a run has written its results, which are its last output."""
     try:
-        return (folder / "result.json").exists()
+        return (folder / "result.json").exists() or (folder / "result.json").is_symlink()  # to nowhere
     except (OSError, ValueError) as error:  # ValueError: a null character
         raise RemnantError(
             f"{folder}: the run folder cannot be used ({short_reason(error)}). Choose another folder with "
