@@ -94,7 +94,7 @@ def compare(
     report: ReportFile = None,
     options: RunOptions,
 ) -> None:
-    """Run several methods with several seeds, and print a table of their results.
+    """Run several methods and seeds, and print a table.
 
     \b
     Examples:
@@ -241,7 +241,7 @@ def table(
         typer.Option(metavar="FILE ...", help="Update the tables in documents instead.", show_default=False),
     ] = "",
 ) -> None:
-    """Print a table of finished runs: mean and standard error over seeds.
+    """Print a table of finished runs.
 
     \b
     Examples:

@@ -26,7 +26,7 @@ def learn(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the new learner.")],
     data_dir: DataDir = None,
 ) -> None:
-    """Learn a further task, and save the new learner; STATE does not change.
+    """Learn a further task, and save the new learner.
 
     Classes that STATE does not know are added to it. The new folder also lists suspect labels.
 
@@ -90,7 +90,7 @@ def export(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.")],
     format: Annotated[str, typer.Option("--format", metavar="onnx|safetensors", help="Format.")] = "onnx",
 ) -> None:
-    """Write a model as ONNX or safetensors, with a model card beside it.
+    """Write a model as ONNX or safetensors.
 
     An ONNX graph takes raw uint8 images, and its outputs are compared with those of torch.
 

@@ -66,9 +66,9 @@ def _print_with_data(config: "Config", stream: "Stream", out: Path | None, missi
     rate = "an unknown share" if stream.noise_rate is None else f"{100 * stream.noise_rate:.1f} %"
     _line("noise", f"{noise}: {rate} of the labels are noisy")
     _line("steps", ", ".join(f"{kind} {work.steps:,}" for kind, work in works.items()))
-    if missing:
+    if missing:  # the name of the run folder depends on them
         _print_features(config, missing)
-    if out is None or missing:
+    elif out is None:
         _line("folder", "named when the images are decoded, at the start of the run")
     else:
         folder = out / config.run_id(stream.fingerprint)

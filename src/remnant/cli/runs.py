@@ -26,7 +26,7 @@ def report(
         Path | None, typer.Option(metavar="DIR", help="Also write the figures as PDF and PNG to this folder.")
     ] = None,
 ) -> None:
-    """Write a report of finished runs: one HTML file with tables, figures and galleries of the buffers.
+    """Write a report of runs: tables and figures in one HTML file.
 
     Runs with the same method and settings are averaged over their seeds. Figure 4 of the paper also needs a
     run of joint training without noise: remnant run --method joint --noise none.
@@ -59,7 +59,7 @@ def demo(
     jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at the same time.")] = 2,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the results only.")] = False,
 ) -> None:
-    """Compare four methods on digits with 40 % noisy labels, in about a minute and without a download.
+    """Compare four methods on digits with 40 % noisy labels.
 
     It ends with a table, and the path of a report with figures. The same comparison with other methods or
     seeds: remnant compare --methods er aer-abs --seeds 0-4 --report report.html
@@ -93,7 +93,7 @@ def runs(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove without a question.")] = False,
 ) -> None:
-    """List runs with their state, accuracy and disk use, or remove some of them.
+    """List runs with their disk use, or remove some of them.
 
     Only files that a run wrote are removed; a folder that contains others is kept.
 

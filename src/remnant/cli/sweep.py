@@ -53,7 +53,7 @@ def sweep(
     ] = None,
     options: RunOptions,
 ) -> None:
-    """Run all runs of a grid: a TOML file, or a packaged grid such as paper/table-1 (`remnant list grids`).
+    """Run all runs of a grid: a TOML file, or a packaged one.
 
     \b
     Examples:
@@ -120,7 +120,7 @@ def tune(
     ] = None,
     options: RunOptions,
 ) -> None:
-    """Choose hyperparameters of methods on a validation split, and write them as a recipe.
+    """Choose hyperparameters on a noisy validation split.
 
     \b
     Examples:
