@@ -44,12 +44,24 @@ def test_learn_leaves_the_state_untouched_and_lists_suspects(home: Path, invoke:
         for i in range(2):
             Image.new("RGB", (9, 9), (i * 90, 0, 0)).save(f"more/{name}/{i}.png")
     before = {path.name: path.read_bytes() for path in Path("model").iterdir()}
-    done = invoke("learn", "model", "folder:more", "-o", "new")
+    Path("more/cat/bad.png").write_text("no image")
+    done = invoke("learn", "model", "folder:more", "-o", "new", "--data-dir", "cache")
     assert done.code == 0, done.err
     assert "learned 4 samples; 3 classes" in done.out
+    assert "; 1 left out" in done.out
+    assert "left out: cat/bad.png: expected an intact image" in done.err
     assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == before
     assert "more/cat/1.png" in Path("new/suspects.csv").read_text()
     assert invoke("learn", "model", "folder:more", "-o", "model").code == 2
+
+
+def test_photos_are_predicted_by_the_square_in_their_centre(home: Path, invoke: Invoke) -> None:
+    for side in ((30, 8), (8, 8)):  # black, with a red square in the centre
+        photo = Image.new("RGB", side, (0, 0, 0))
+        photo.paste((200, 0, 0), (side[0] // 2 - 4, 0, side[0] // 2 + 4, 8))
+        photo.save(f"{side[0]}.tif")
+    wide, square = json.loads(invoke("predict", "model", "30.tif", "8.tif", "--format", "json").out)
+    assert wide | {"path": ""} == square | {"path": ""}
 
 
 def test_export_writes_a_model_and_its_card(home: Path, invoke: Invoke) -> None:

@@ -4,10 +4,12 @@ import pytest
 from own_files import table_of_images, write_folder
 
 from remnant.config import Config, resolve
-from remnant.config.own_data import default_net, default_tasks, own_defaults
+from remnant.config.own_data import default_lr, default_net, default_tasks, own_defaults
 from remnant.config.recipe import read, to_config
 from remnant.data.own import OwnData, own_data
+from remnant.data.pretrained import WeightsFile
 from remnant.errors import RemnantError
+from remnant.nets import Features
 
 
 def config_of(name: str, **settings: object) -> Config:
@@ -33,7 +35,8 @@ def test_the_name_of_a_dataset_in_the_place_of_a_recipe_is_the_setting_data() ->
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_own_data_have_settings(photos: str, order: int) -> None:
+def test_own_data_have_settings(photos: str, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WeightsFile, "is_installed", lambda self: False)
     settings = {"data": photos, "data.image_size": 16, "data.flip": False}
     config = to_config(None, dict(list(settings.items())[::order]))
     assert config.spec.shape == (3, 16, 16)
@@ -107,7 +110,25 @@ def test_defaults_fit_any_number_of_samples(
     assert (found["batch"], found["epochs"], found["buffer_size"]) == (batch, epochs, buffer_size)
 
 
-def test_the_network_fits_the_size_of_images() -> None:
+def test_frozen_features_are_the_default_if_they_are_installed(photos: str) -> None:
+    config = config_of(photos)
+    assert config.net == Features()
+    assert (config.data_spec.shape, config.spec.shape) == ((3, 128, 128), (1280,))
+    assert config.lr == 0.003
+    assert config_of(photos, data__image_size=16).data_spec.shape == (3, 16, 16)
+    assert config_of(photos, net="features", net__image_size=48).data_spec.shape == (3, 48, 48)
+
+
+@pytest.mark.parametrize(
+    ("net", "lr"),
+    [("features", 0.003), ({"name": "features", "train_backbone": True}, 0.1), ("small", 0.1), ("no", 0.1)],
+)
+def test_the_learning_rate_fits_the_network(net: object, lr: float) -> None:
+    assert default_lr(net) == lr
+
+
+def test_without_features_the_network_fits_the_size_of_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WeightsFile, "is_installed", lambda self: False)
     assert [default_net(side) for side in (8, 23, 24, 64)] == ["small", "small", "resnet18:8", "resnet18:8"]
 
 

@@ -22,9 +22,10 @@ def test_the_samples_and_defaults_of_own_data_are_listed(tmp_path: Path) -> None
     write_folder(tmp_path, {"cat": 5, "dog": 5, "eel": 5, "fox": 5, "gnu": 5})
     name = f"folder:{tmp_path}"
     counts, defaults = remarks(to_config(name, {"lr": 0.3}), name, {"lr": 0.3})
-    assert counts == "20 training and 5 test images of 5 classes, 32 x 32 pixels"
-    expected = "noise=none split=[2, 3] net=resnet18:8 method=aer-abs buffer_size=10 epochs=40 batch=4"
-    assert defaults == f"no recipe, defaults are used: {expected}; tasks=1 learns all classes at once"
+    assert counts == "20 training and 5 test images of 5 classes, 128 x 128 pixels"
+    expected = "noise=none split=[2, 3] net=features:efficientnet-lite0 method=aer-abs buffer_size=10"
+    chosen = f"{expected} epochs=40 batch=4"
+    assert defaults == f"no recipe, defaults are used: {chosen}; tasks=1 learns all classes at once"
     _, defaults = remarks(to_config(name, {"tasks": 1}), name, {"tasks": 1})
     assert "split" not in defaults
     assert "tasks=1" not in defaults

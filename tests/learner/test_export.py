@@ -7,7 +7,9 @@ import pytest
 from conftest import tiny_config
 from learner_helpers import small_learner, some_images
 from run_helpers import RunIn
+from tiny_features import TinyFeatures
 
+from remnant import Learner
 from remnant.errors import RemnantError
 from remnant.learner import export as module
 from remnant.learner.export import CHECKED, export, model_card, onnx_difference, random_inputs, to_onnx
@@ -36,6 +38,17 @@ def test_a_graph_that_does_not_agree_is_not_written(tmp_path: Path, monkeypatch:
     with pytest.raises(RemnantError, match=r"differ by 5\.0e-01"):
         export(tmp_path, read_model(find_model(tmp_path)), "onnx", tmp_path / "a.onnx")
     assert not (tmp_path / "a.onnx").exists()
+
+
+def test_the_graph_of_a_head_on_features_includes_the_backbone(tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (8, 3, 8, 8), dtype=np.uint8)
+    learner = Learner("er", TinyFeatures(), 10, epochs=1, batch=8).learn(images, [4, 7] * 4)
+    model = learner.model()
+    assert onnx_difference(model, to_onnx(model)) < 1e-4
+    learner.save(tmp_path)
+    said = export(tmp_path, model, "safetensors", tmp_path / "a.safetensors")
+    assert "without its frozen backbone" in said
+    assert f"frozen backbone: sha256 of its weights {'0' * 64}" in (tmp_path / "a.md").read_text()
 
 
 def test_exported_weights_are_the_model_itself(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Images and labels in the forms that users have."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ import torch
 from PIL import Image
 
 from remnant.errors import RemnantError
-from remnant.learner.inputs import read_folder, to_images, to_labels, to_samples, with_channels
+from remnant.learner.inputs import squares, to_images, to_labels, to_samples, with_channels
 
 
 @pytest.mark.parametrize(
@@ -67,26 +66,13 @@ def test_the_numbers_of_images_and_labels_have_to_agree() -> None:
         to_samples(np.zeros((3, 1, 2, 2), np.uint8), [0, 1], 8)
 
 
-def test_a_folder_of_class_folders_is_read_in_order(tmp_path: Path) -> None:
-    for name, value in (("dog/b.png", 9), ("cat/ä b.jpg", 0), ("cat/.hidden", 0)):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        Image.new("L", (5, 7), value).save(tmp_path / name, format="PNG")
-    found = read_folder(tmp_path, 4)
-    assert found.labels == ["cat", "dog"]
-    assert tuple(found.x.shape) == (2, 3, 4, 4)
-    assert [Path(file).name for file in found.files] == ["ä b.jpg", "b.png"]
-
-
-def test_a_file_that_is_no_image_is_named(tmp_path: Path) -> None:
-    (tmp_path / "cat").mkdir()
-    (tmp_path / "cat" / "notes.txt").write_text("no image")
-    with pytest.raises(RemnantError, match="notes"):
-        read_folder(tmp_path, 4)
-    with pytest.raises(RemnantError, match="a folder of images for each class"):
-        read_folder(tmp_path / "cat", 4)
-
-
 def test_greyscale_and_colour_are_converted() -> None:
     red = torch.tensor([255, 0, 0], dtype=torch.uint8).view(1, 3, 1, 1)
     assert with_channels(red, 1).item() == 76
     assert with_channels(with_channels(red, 1), 3).flatten().tolist() == [76, 76, 76]
+
+
+def test_squares_are_in_the_centre() -> None:
+    wide = torch.arange(6).view(1, 1, 1, 6).expand(1, 1, 2, 6)
+    assert squares(wide)[0, 0].tolist() == [[2, 3], [2, 3]]
+    assert squares(wide.mT)[0, 0].tolist() == [[2, 2], [3, 3]]

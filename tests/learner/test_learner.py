@@ -10,11 +10,14 @@ import pytest
 import torch
 from conftest import tiny_config
 from run_helpers import RunIn, final_state, flat
+from tiny_features import TinyFeatures
 from torch import Tensor, nn
 
 from remnant import Learner
+from remnant.data.pretrained import WeightsFile
 from remnant.errors import RemnantError
 from remnant.experiment.build import build_stream
+from remnant.nets import NETS, Features
 
 TINY: dict[str, Any] = {"net": "small:4", "buffer_size": 20, "epochs": 2, "batch": 8}
 FIRST = (("ant", "bee"), ("ant", "bee", "cat"), ("bee", "cat"), ("cat", "dog"), ("ant", "dog"))
@@ -177,3 +180,49 @@ def test_a_finished_run_can_learn_further(run_in: RunIn) -> None:
     learner.learn(images(16, 1), ["new", "3"] * 8)
     assert learner.classes_.tolist()[-1] == "new"
     assert len(learner.suspects()) == 16
+
+
+def test_a_head_on_frozen_features_grows_and_takes_images_of_any_size(tmp_path: Path) -> None:
+    rng, net = np.random.default_rng(0), TinyFeatures()
+    learner = Learner("er", net, 10, epochs=2, batch=8)
+    learner.learn(rng.integers(0, 256, (8, 9, 12, 3), dtype=np.uint8), ["ant", "bee"] * 4)
+    learner.learn(images(8, 1), ["bee", "cat"] * 4)
+    assert learner.classes_.tolist() == ["ant", "bee", "cat"]
+    assert learner.image_size == 8
+    assert len(learner.suspects()) == 16
+    assert learner._trained().state_dict()["buffer"]["x"].shape == (10, 3)
+    learner.save(tmp_path)
+    x = rng.integers(0, 256, (5, 20, 20), dtype=np.uint8)
+    loaded = Learner.load(tmp_path, net=net)
+    assert_same(learner, loaded)
+    assert np.array_equal(loaded.predict_proba(x), learner.predict_proba(x))
+    found = learner.model().probabilities(torch.from_numpy(x[:, None])).numpy()
+    np.testing.assert_allclose(found, learner.predict_proba(x), atol=1e-5)
+    with pytest.raises(RemnantError, match="have the sha256 0000000000000000"):
+        Learner.load(tmp_path, net=TinyFeatures(weights="1" * 64))
+
+
+def test_the_network_is_that_of_own_data_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Learner()._config().net == Features()
+    assert (Learner()._config().lr, Learner(net="small")._config().lr) == (0.003, 0.1)
+    monkeypatch.setattr(WeightsFile, "is_installed", lambda self: False)
+    assert Learner()._config().net == NETS["resnet18"].__class__((2, 2, 2, 2), 8)  # type: ignore[attr-defined]
+
+
+PREDICT = """
+import sys
+import numpy as np
+from remnant import Learner
+x = np.random.default_rng(0).integers(0, 256, (3, 3, 40, 40), dtype=np.uint8)
+np.save(sys.argv[2], Learner.load(sys.argv[1]).predict_proba(x))
+"""
+
+
+@pytest.mark.slow
+def test_a_learner_on_features_predicts_the_same_bits_in_another_process(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).integers(0, 256, (3, 3, 40, 40), dtype=np.uint8)
+    learner = Learner("er", epochs=1, batch=3, buffer_size=3).learn(x, [1, 2, 1])
+    learner.save(tmp_path)
+    command = [sys.executable, "-c", PREDICT, str(tmp_path), str(tmp_path / "found.npy")]
+    subprocess.run(command, check=True)
+    assert np.array_equal(np.load(tmp_path / "found.npy"), learner.predict_proba(x))

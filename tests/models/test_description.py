@@ -7,6 +7,7 @@ from conftest import tiny_config, tiny_data
 
 from remnant.data import entry
 from remnant.models.description import config_for, describe_spec, names_of, network_settings, to_spec
+from remnant.transforms.resizing import stretched
 
 
 def test_a_spec_of_images_survives_json() -> None:
@@ -19,6 +20,14 @@ def test_transforms_of_known_datasets_are_found_by_name(name: str) -> None:
     spec, found = entry(name).spec, to_spec(json.loads(json.dumps(describe_spec(entry(name).spec))))
     assert found.transform == spec.transform
     assert (found.shape, found.classes, found.dtype) == (spec.shape, spec.classes, spec.dtype)
+
+
+def test_the_way_of_resizing_is_kept() -> None:
+    assert [describe_spec(entry(name).spec)["resize"] for name in ("food101n", "cifar10")] == [
+        "bilinear",
+        "upright crop",
+    ]
+    assert to_spec(describe_spec(entry("food101n").spec)).resize == stretched
 
 
 def test_a_config_needs_no_samples() -> None:

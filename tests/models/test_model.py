@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import tiny_config
+from conftest import tiny_config, tiny_data
 from run_helpers import RunIn, final_state
+from tiny_features import TinyFeatures
 from torch import nn
 
 from remnant.data import load
@@ -57,3 +58,18 @@ def test_a_damaged_file_is_one_error(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
     with pytest.raises(RemnantError, match="cannot be read"):
         read_model(find_model(tmp_path))
+
+
+def test_the_model_of_a_run_on_features_takes_images(run_in: RunIn, tmp_path: Path) -> None:
+    data, order = tiny_data(4), [2, 0, 3, 1]
+    config = tiny_config(tasks=2, epochs=2, net=TinyFeatures(), data=data, class_order=order)
+    folder = run_in(config, data_dir=tmp_path)
+    stream = build_stream(config, tmp_path)
+    learner = build_learner(config, stream)
+    learner.load_state_dict(final_state(folder))
+    model, task = read_model(find_model(folder), TinyFeatures()), stream.tasks[0]
+    assert (model.spec.shape, model.labels) == ((1, 6, 6), tuple(f"class-{c}" for c in order))
+    images, features = data.train.take(task.id), task.source.take(task.id)
+    torch.testing.assert_close(model.logits(images), learner.predict(features))
+    with pytest.raises(RemnantError, match="found 1111111111111111"):
+        read_model(find_model(folder), TinyFeatures(weights="1" * 64))

@@ -9,44 +9,51 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from remnant.cli.data import DataDir
-from remnant.errors import RemnantError
+from remnant.errors import RemnantError, printable
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from remnant.models.model import Model
 
-IMAGES = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp")
 BATCH = 64  # images that are in memory at a time
 
 
 def learn(
     state: Annotated[Path, typer.Argument(metavar="STATE", help="A saved learner or a finished run.")],
-    data: Annotated[str, typer.Argument(metavar="DATA", help="A dataset, or a folder of class folders.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="folder:DIR, table:FILE.csv, hf:NAME or a dataset.")
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the new learner.")],
     data_dir: DataDir = None,
 ) -> None:
     """Learn a further task, and save the new learner.
 
-    Classes that STATE does not know are added to it. The new folder also lists suspect labels.
+    Classes that STATE does not know are added to it. Files that cannot be used are left out and reported.
+    The new folder also lists suspect labels.
 
     Example: remnant learn runs/digits-... folder:photos -o model
     """
+    from remnant.experiment.checkpoint import write_atomically
     from remnant.learner.learner import Learner
-    from remnant.learner.sources import learn_from
+    from remnant.learner.sources import read_data
     from remnant.suspects.table import csv_file
 
     if out.resolve() == state.resolve():
         raise RemnantError(f"{out}: expected another folder than STATE, which is not changed. Choose one.")
     learner = Learner.load(state)
-    count = learn_from(learner, data, data_dir)
-    learner.save(out)
-    from remnant.experiment.checkpoint import write_atomically
-
+    samples = read_data(data, data_dir, learner.image_size)
+    for file, reason in samples.left_out.items():
+        typer.echo(f"left out: {printable(file)}: {printable(reason)}", err=True)
+    learner.learn(samples).save(out)
     table = learner.suspects()
     write_atomically(out / "suspects.csv", csv_file(table))
     suspect = sum(row.is_suspect for row in table)
-    typer.echo(f"learned {count:,} samples; {len(learner.classes_)} classes; {suspect:,} suspect labels")
+    left_out = f"; {len(samples.left_out):,} left out" if samples.left_out else ""
+    typer.echo(
+        f"learned {len(samples.labels):,} samples; {len(learner.classes_)} classes; {suspect:,} suspect "
+        f"labels{left_out}"
+    )
     typer.echo(out)
 
 
@@ -108,9 +115,11 @@ def _files(path: Path) -> list[Path]:
     """Return a file, or the image files in a folder and the folders in it."""
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in IMAGES and file.is_file())
+    from remnant.data.own.folder import SUFFIXES
+
+    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
     if not found:
-        raise RemnantError(f"{path}: expected a folder with images ({', '.join(IMAGES)}), found none.")
+        raise RemnantError(f"{path}: expected a folder with images ({', '.join(SUFFIXES)}), found none.")
     return found
 
 
@@ -127,7 +136,7 @@ def _predict(model: "Model", files: list[Path]) -> list[tuple[str | int, float] 
     results: list[tuple[str | int, float] | str] = [""] * len(files)
     for i, path in enumerate(files):
         try:
-            images[i] = torch.from_numpy(read_image(path, model.spec.shape[-1]))
+            images[i] = torch.from_numpy(read_image(path, model.spec.shape[-1], model.spec.resize))
         except (ValueError, OSError) as error:
             results[i] = str(error)
     if images:

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from remnant.config.components import PYTHON, as_table, build, name_of
-from remnant.config.registries import OWN_DATA
+from remnant.config.registries import OWN_DATA, REGISTRIES
 from remnant.data import OwnData
+from remnant.data.pretrained import EFFICIENTNET_LITE0
 from remnant.extensions import is_own_data
+from remnant.nets import Features
 from remnant.settings import user_path
 
 STEPS = 600  # training steps per task that the default number of epochs aims at
@@ -17,6 +19,8 @@ BATCH = (4, 32)
 MOST_TASKS, LEAST_CLASSES = 5, 2  # default number of tasks, and of classes in each
 BUFFER_SHARE, MOST_STORED = 10, 2000  # one of so many training samples is stored, and at most so many
 SMALLEST_FOR_RESNET = 24  # side length of images in pixels
+FEATURES = "features:efficientnet-lite0"
+LR, LR_OF_FEATURES = 0.1, 0.003
 
 
 def find_own_data(value: Any) -> tuple[Any, list[str]]:  # noqa: ANN401
@@ -44,20 +48,40 @@ def own_defaults(data: OwnData, settings: Mapping[str, Any]) -> dict[str, Any]:
     per_task = max(1, samples // _count({"tasks": MOST_TASKS} | tasks | dict(settings)))
     batch = _clipped(per_task // 4, *BATCH)
     epochs = _clipped(STEPS * batch // per_task, *EPOCHS)
+    net = settings.get("net", default_net(data.side))
     return {
         "name": str(name_of(OWN_DATA, data)),
-        "net": default_net(data.side),
+        "net": net,
         **tasks,
         "batch": batch,
         "epochs": epochs + epochs % 2,
-        "lr": 0.1,
+        "lr": default_lr(net),
         "buffer_size": _clipped(samples // BUFFER_SHARE, min(2 * classes, samples), MOST_STORED),
     }
 
 
 def default_net(side: int) -> str:
-    """Return the network for own images of this side length."""
+    """Return the network for own images: a head on frozen features if they are installed, else by size."""
+    if EFFICIENTNET_LITE0.is_installed():
+        return FEATURES
     return "resnet18:8" if side >= SMALLEST_FOR_RESNET else "small"
+
+
+def default_lr(net: Any) -> float:  # noqa: ANN401
+    """Return the learning rate for a network: a head on frozen features needs a smaller one."""
+    is_table, registry = isinstance(net, str | Mapping), REGISTRIES["net"]
+    try:
+        found = build(registry, as_table(registry, net)) if is_table else net
+    except ValueError:  # reported later
+        return LR
+    return LR_OF_FEATURES if isinstance(found, Features) and not found.train_backbone else LR
+
+
+def with_side_of(net: object, data: OwnData) -> OwnData:
+    """Return own data that are decoded in the size that a pretrained network expects, unless one is set."""
+    if not isinstance(net, Features) or data.image_size:
+        return data
+    return replace(data, image_size=net.pretrained.size)
 
 
 def default_tasks(data: OwnData) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from remnant.config.checks import config_problems
 from remnant.config.components import as_table, build, describe, name_of
-from remnant.config.own_data import find_own_data
+from remnant.config.own_data import find_own_data, with_side_of
 from remnant.config.registries import (
     COMPONENTS,
     CUSTOM,
@@ -43,6 +43,8 @@ def resolve(given: Mapping[str, Any]) -> Config:
     if "data" in raw:
         raw["data"], wrong_data = find_own_data(raw["data"])
         problems += wrong_data
+        if isinstance(raw["data"], OwnData):
+            raw["data"] = with_side_of(_net(raw), raw["data"])
     method, found = _method(raw)
     components, more = _components(raw, method)
     wrong = {key for key, _ in [*found, *more]}
@@ -111,9 +113,18 @@ def _method(raw: Mapping[str, Any]) -> tuple[Algorithm, list[tuple[str, str]]]:
 def _received(raw: Mapping[str, Any], spec: Spec) -> Spec:
     """Return the spec of the samples that methods receive; problems of the network are reported later."""
     try:
-        return adapted(_component("net", raw.get("net", {}), DEFAULTS["net"], None), spec)
+        net = _net(raw)
+        return spec if net is None else adapted(net, spec)
     except (ValueError, RemnantError):
         return spec
+
+
+def _net(raw: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """Return the network, or None if it has problems."""
+    try:
+        return _component("net", raw.get("net", {}), DEFAULTS["net"], None)
+    except (ValueError, RemnantError):
+        return None
 
 
 def _unknown_method(value: object) -> str:

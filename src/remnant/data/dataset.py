@@ -16,6 +16,7 @@ from torch import Tensor
 from remnant.data.rows import Rows
 from remnant.errors import RemnantError, unmet
 from remnant.transforms.image import ImageTransform
+from remnant.transforms.resizing import Resize, upright_crop
 
 Labels = NDArray[np.int64]
 Indices = NDArray[np.int64]
@@ -51,6 +52,7 @@ class Spec:
     confused_with: Mapping[int, int] = field(default_factory=dict)  # class -> similar class
     dtype: torch.dtype = torch.uint8  # of raw inputs
     has_noisy_labels: bool = False  # published with noisy labels whose true classes are unknown
+    resize: Resize = upright_crop  # conversion of image files to inputs
 
     def __post_init__(self) -> None:
         wrong = unmet(

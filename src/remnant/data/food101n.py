@@ -16,6 +16,7 @@ from remnant.data.images import DecodedImages, ImageList, decode_images, unreada
 from remnant.errors import MissingFiles, RemnantError, nearest
 from remnant.settings import read_file
 from remnant.transforms.image import ImageTransform
+from remnant.transforms.resizing import stretched
 
 SIDE = 224
 RELEASE, FOOD101 = "Food-101N_release", "food-101"  # as in the published archives
@@ -54,6 +55,7 @@ FOOD101N = Spec(
     # The same fraction of the image as for CIFAR, 4 of 32 pixels.
     transform=ImageTransform(mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0), pad=SIDE // 8),
     has_noisy_labels=True,
+    resize=stretched,
 )
 FOOD101N_VAL = replace(FOOD101N, name="food101n-val")
 FOOD101N_CLEAN = replace(FOOD101N, name="food101n-clean")

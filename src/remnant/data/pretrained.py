@@ -34,6 +34,10 @@ class WeightsFile:
     sha256: str
     extra: str  # of this package, which installs it
 
+    def is_installed(self) -> bool:
+        """Return whether the package is installed."""
+        return importlib.util.find_spec(self.package) is not None
+
     def path(self) -> Path:
         """Return the path of the file, or raise RemnantError if the package is not installed."""
         spec = importlib.util.find_spec(self.package)

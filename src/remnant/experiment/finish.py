@@ -1,6 +1,7 @@
 """The files of a finished run, which are written after its last task."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from remnant.config import Config
 from remnant.experiment import evaluate
@@ -41,6 +42,7 @@ def _of_learner(
     for name, buffer in learner.buffers().items():
         if len(buffer):
             yield f"{name}.safetensors", buffer_file(learner, buffer, stream)
-    yield MODEL, model_file(learner.network(), config, stream.spec)
+    spec = replace(config.data_spec, classes=stream.spec.classes)  # raw inputs; classes in order of arrival
+    yield MODEL, model_file(learner.network(), config, spec)
     if suspects is not None:
         yield "suspects.csv", suspects_file(suspects, stream, learner.buffers())

@@ -68,7 +68,7 @@ def pending(data: Dataset, net: Features, precision: str, root: Path) -> int:
 
 def seconds_per_image(net: Features, spec: Spec, backend: Backend) -> float:
     """Measure the seconds that the features of an image take, on one batch."""
-    backbone = _frozen(net, backend)
+    backbone = load_frozen(net, backend)
     images = torch.zeros(BATCH, *spec.shape, dtype=spec.dtype)
     with compute_threads(available_threads()):
         embed(backbone, images[:1], backend.device)  # the first pass is slower
@@ -84,7 +84,8 @@ def blank_dataset(data: Dataset, net: Features) -> Dataset:
     return replace(data, spec=net.adapted(data.spec), train=train, test=test)
 
 
-def _frozen(net: Features, backend: Backend) -> Backbone:
+def load_frozen(net: Features, backend: Backend) -> Backbone:
+    """Load the backbone of a net onto the device."""
     return cast(Backbone, replace(backend, channels_last=True).prepare(net.load()))
 
 
@@ -106,7 +107,7 @@ def _compute(
     """Compute and store the features that are missing, in parts."""
     from tqdm import tqdm
 
-    backbone = _frozen(net, backend)
+    backbone = load_frozen(net, backend)
     total = sum(len(missing(store, found)) for found in digests.values())
     interval = 0.1 if sys.stderr.isatty() else 60  # seconds
     with (
@@ -118,17 +119,19 @@ def _compute(
             for start in range(0, len(todo), PART):
                 part, vectors = torch.tensor(todo[start : start + PART]), []
                 for index in part.split(BATCH):
-                    vectors.append(embed(backbone, _filled(source.take(index)), backend.device)[: len(index)])
+                    vectors.append(embed_filled(backbone, source.take(index), backend.device))
                     bar.update(len(index))
                 store.append([found[i] for i in part.tolist()], torch.cat(vectors).numpy())
 
 
-def _filled(images: Tensor) -> Tensor:
-    """Repeat images up to a full batch: the last digits of features depend on the size of the batch.
+def embed_filled(backbone: Backbone, images: Tensor, device: torch.device | None = None) -> Tensor:
+    """Return features (B, D) of images that are repeated up to full batches.
 
-    In a full batch, they depend neither on the other images nor on the number of threads.
+    The last digits of features depend on the size of the batch. In a full batch, they depend neither on
+    the other images nor on the number of threads.
     """
-    return images[torch.arange(BATCH) % len(images)]
+    filled = images[torch.arange(-(-len(images) // BATCH) * BATCH) % len(images)]
+    return embed(backbone, filled, device)[: len(images)]
 
 
 def available_threads() -> int:

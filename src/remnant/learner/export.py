@@ -16,6 +16,7 @@ from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import write_atomically
 from remnant.experiment.result import read_result
 from remnant.models.model import Model, find_model
+from remnant.nets.pretrained.features import OnBackbone
 
 CHECKED = 256  # random inputs on which an exported graph is compared with torch
 TOLERANCE = 1e-4
@@ -92,6 +93,7 @@ def export(folder: Path, model: Model, kind: str, target: Path) -> str:
     if kind == "safetensors":
         write_atomically(target, find_model(folder).read_bytes())
         about = "the weights and a description of the network"
+        about += ", without its frozen backbone" if isinstance(model.net, OnBackbone) else ""
     else:
         content = to_onnx(model)
         difference = onnx_difference(model, content)
@@ -116,6 +118,12 @@ def model_card(folder: Path, model: Model) -> str:
         f"- classes, in the order of the logits: {json.dumps(list(model.labels), ensure_ascii=False)}",
         f"- network: {type(model.net).__name__}, {weights:,} weights",
     ]
+    if isinstance(model.net, OnBackbone):
+        about = model.net.backbone.pretrained
+        lines += [
+            f"- frozen backbone: sha256 of its weights {about.weights}; images are resized to {about.size} x "
+            f"{about.size} pixels"
+        ]
     if (folder / "result.json").is_file():
         lines += _of_run(read_result(folder), folder)
     return "\n".join(lines) + "\n"

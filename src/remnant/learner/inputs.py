@@ -1,41 +1,36 @@
-"""Images and labels as users have them: arrays, tensors, torch datasets and folders of class folders.
+"""Images and labels as users have them: arrays, tensors, torch datasets and names of data.
 
 n images of K channels, H x W pixels.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from remnant.data.images import read_image
+from remnant.data.dataset import InMemory
 from remnant.errors import RemnantError
+from remnant.learner.sources import Samples, read_data
 from remnant.models.model import Label
 
 CHANNELS = (1, 3)
 GREY = (0.299, 0.587, 0.114)  # weights of red, green and blue
 
 
-class Samples(NamedTuple):
-    """Raw images with their labels, and their files if they have any."""
-
-    x: Tensor  # (n, K, H, W), uint8
-    labels: list[Label]
-    files: tuple[str, ...] = ()
-
-
 def to_samples(images: Any, labels: Any, side: int) -> Samples:  # noqa: ANN401
     """Return images with labels; images in files are resized to `side` x `side` pixels.
 
-    Without labels, `images` is a folder with one folder of image files for each class, or a dataset whose
-    items are pairs of an image and a label.
+    Without labels, `images` is a folder or another name of data, or a dataset whose items are pairs of an
+    image and a label.
     """
+    if isinstance(images, Samples):
+        return images
     if isinstance(images, str | Path):
-        return read_folder(Path(images), side)
+        return read_data(images, None, side)
     if labels is None and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
         pairs = [images[i] for i in range(len(images))]
         if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
@@ -47,7 +42,7 @@ def to_samples(images: Any, labels: Any, side: int) -> Samples:  # noqa: ANN401
     x, given = to_images(images), to_labels(labels)
     if len(x) != len(given):
         raise RemnantError(f"expected a label for each of {len(x)} images, got {len(given)} labels.")
-    return Samples(x, given)
+    return Samples(InMemory(x), given)
 
 
 def to_images(images: Any) -> Tensor:  # noqa: ANN401
@@ -107,32 +102,6 @@ def to_labels(labels: Any) -> list[Label]:  # noqa: ANN401
     return cast(list[Label], found)
 
 
-def read_folder(folder: Path, side: int) -> Samples:
-    """Return the images in the class folders of a folder; files that are no images are an error."""
-    files = [
-        path
-        for home in sorted(folder.iterdir() if folder.is_dir() else [])
-        if home.is_dir() and not home.name.startswith(".")
-        for path in sorted(home.iterdir())
-        if path.is_file() and not path.name.startswith(".")
-    ]
-    if not files:
-        raise RemnantError(f"{folder}: expected a folder with a folder of images for each class, found none.")
-    names = tuple(str(path) for path in files)
-    return Samples(read_images(files, side), [path.parent.name for path in files], names)
-
-
-def read_images(files: Sequence[Path], side: int) -> Tensor:
-    """Return image files as uint8 (n, 3, side, side), or raise RemnantError for the first that is none."""
-    images = []
-    for path in files:
-        try:
-            images.append(read_image(path, side))
-        except (ValueError, OSError) as error:
-            raise RemnantError(f"{path}: {error}. Remove it, or replace it by an image.") from error
-    return torch.from_numpy(np.stack(images))
-
-
 def with_channels(x: Tensor, channels: int) -> Tensor:
     """Return images with this number of channels: greyscale and RGB are converted to each other."""
     if x.shape[1] == channels:
@@ -141,3 +110,11 @@ def with_channels(x: Tensor, channels: int) -> Tensor:
         return x.expand(-1, 3, -1, -1)
     weights = torch.tensor(GREY).view(1, 3, 1, 1)
     return (x * weights).sum(1, keepdim=True).round().to(torch.uint8)
+
+
+def squares(x: Tensor) -> Tensor:
+    """Return the largest square in the centre of each image."""
+    height, width = x.shape[-2:]
+    side = min(height, width)
+    top, left = (height - side) // 2, (width - side) // 2
+    return x[..., top : top + side, left : left + side]

@@ -4,8 +4,8 @@ It trains a method of the registry. A call of `learn` is a task. n samples, C cl
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +15,22 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from remnant.config import Config
+from remnant.config.own_data import default_lr, default_net
 from remnant.data import Spec
-from remnant.data.dataset import Indices
+from remnant.data.dataset import InMemory, Source
 from remnant.engine.threads import compute_threads
 from remnant.errors import RemnantError, memory_errors
-from remnant.experiment.build import build_backend, net_builder
+from remnant.experiment.build import build_backend, embeds, net_builder
+from remnant.features import embed, embed_filled, load_frozen
 from remnant.learner.growth import grown
-from remnant.learner.inputs import Samples, to_images, to_labels, to_samples, with_channels
+from remnant.learner.inputs import to_images, to_labels, to_samples
+from remnant.learner.received import SIDE, Embed, first_spec, received, side_of
 from remnant.learner.saved import SavedLearner, read_learner, write_learner
+from remnant.learner.sources import Arrived, Samples
 from remnant.methods.protocol import Algorithm, StepDone, TaskLearner
 from remnant.models.description import config_for, names_of
-from remnant.models.model import Label, Model
+from remnant.models.model import Label, Model, check_pretrained, to_model
+from remnant.nets import Backbone
 from remnant.nets.module import GivenModule
 from remnant.rng import Generators
 from remnant.stream import Task
@@ -33,27 +38,6 @@ from remnant.suspects.collected import evidence_of
 from remnant.suspects.scores import Evidence
 from remnant.suspects.table import Suspect, rows, scored
 from remnant.transforms.image import ImageTransform
-
-NET = "resnet18:16"
-
-
-@dataclass(frozen=True, eq=False)
-class Arrived:
-    """The images of one call, as a source: the ids of samples are counted over all calls."""
-
-    x: Tensor
-    first: int  # id of the first image
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def take(self, index: Tensor) -> Tensor:
-        """Return the raw images with these ids."""
-        return self.x[index - self.first]
-
-    def select(self, index: Indices) -> "Arrived":
-        """Return these images only."""
-        return Arrived(self.x[torch.from_numpy(index)], self.first)
 
 
 class Learner:
@@ -66,33 +50,38 @@ class Learner:
     def __init__(
         self,
         method: str | Algorithm = "aer-abs",
-        net: Any = NET,  # noqa: ANN401
+        net: Any = None,  # noqa: ANN401
         buffer_size: int = 2000,
         classes: Sequence[Label] | None = None,
         *,
         head: int | None = None,
         transform: ImageTransform | None = None,
-        image_size: int = 32,
+        image_size: int = 0,
         **settings: Any,  # noqa: ANN401
     ) -> None:
         """Choose method, network and settings, as for `remnant.run`.
 
         `net` is a name, a function from a `Spec` to a module, or a module: it maps a batch to `head`
         features if this number is given, else to logits, and then it cannot grow. `classes` that are given
-        beforehand are known from the start. By default, `transform` normalises with the mean and standard
-        deviation of the first images, crops, and flips colour images. Image files are resized to
-        `image_size`.
+        beforehand are known from the start. By default, the network is that of own data: a head on frozen
+        features if they are installed. `transform` normalises with the mean and standard deviation of the
+        first images, crops, and flips colour images; features need none. Image files are resized to
+        `image_size`, by default that of a pretrained network, else 32.
         """
+        net = default_net(image_size or SIDE) if net is None else net
         net = GivenModule(net, head) if isinstance(net, nn.Module) else net
-        self._settings = {"method": method, "net": net, "buffer_size": buffer_size, **settings}
+        self._settings = {"method": method, "net": net, "buffer_size": buffer_size, "lr": default_lr(net)}
+        self._settings |= settings
         self._labels: list[Label] = [] if classes is None else _distinct(to_labels(classes))
-        self._transform, self._side = transform, image_size
+        self._transform, self._image_size = transform, image_size
         self._spec: Spec | None = None
         self._learner: TaskLearner | None = None
         self._tasks = self._samples = 0
         self._files: list[str] = []  # of every sample so far; empty for samples without a file
         self._evidence: list[Evidence] = []
-        config_for(_ANY, self._settings)  # reports mistakes at once
+        self._backbone: Backbone | None = None  # loaded when it is needed
+        self._left_out: dict[str, str] = {}
+        self._config()  # reports mistakes at once
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -104,19 +93,33 @@ class Learner:
         """Return the number of samples learned so far."""
         return self._samples
 
-    def learn(self, images: Any, labels: Any = None) -> "Learner":  # noqa: ANN401
-        """Learn a task: images with labels, a dataset of pairs, or a folder of class folders.
+    @property
+    def image_size(self) -> int:
+        """Return the side length to which image files are resized."""
+        return side_of(self._config().net, self._spec.shape[-1] if self._spec else self._image_size)
 
-        If it fails or is interrupted, load the saved learner again: its weights may have changed.
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Return the files that the last call of `learn` could not use, with the reasons."""
+        return self._left_out
+
+    def learn(self, images: Any, labels: Any = None) -> "Learner":  # noqa: ANN401
+        """Learn a task: images with labels, a dataset of pairs, a folder of class folders, or a name of data.
+
+        Names are those of `remnant run`: `folder:DIR`, `table:FILE.csv`, `hf:NAME` or a dataset; `left_out`
+        lists the files that cannot be used. If learning fails or is interrupted, load the saved learner
+        again: its weights may have changed.
         """
-        samples = to_samples(images, labels, self._side)
+        samples = to_samples(images, labels, self.image_size)
         if len({type(label) for label in [*self._labels, *samples.labels]}) > 1:
             raise RemnantError("expected labels that are all strings or all integers, got both.")
         new = sorted(set(samples.labels) - set(self._labels))
-        x = self._prepare(samples.x, [*self._labels, *new])
+        self._know(samples.images, [*self._labels, *new])
         with memory_errors(), compute_threads(self._config().threads):
+            x = self._received(samples.images, embed_filled)
             self._extend(new)
             self._learn(x, samples)
+        self._left_out = dict(samples.left_out)
         return self
 
     def partial_fit(self, images: Any, labels: Any, classes: Any = None) -> "Learner":  # noqa: ANN401
@@ -127,9 +130,10 @@ class Learner:
 
     def predict_proba(self, images: Any) -> NDArray[np.float32]:  # noqa: ANN401
         """Return the probabilities of the classes, (n, C)."""
-        learner, x = self._trained(), self._prepare(to_images(images), self._labels)
+        learner, images = self._trained(), InMemory(to_images(images))
         with compute_threads(self._config().threads):
-            probabilities: NDArray[np.float32] = learner.predict(x).softmax(1).cpu().numpy()
+            logits = learner.predict(self._received(images, embed))
+            probabilities: NDArray[np.float32] = logits.softmax(1).cpu().numpy()
         return probabilities
 
     def predict(self, images: Any) -> NDArray[Any]:  # noqa: ANN401
@@ -150,8 +154,7 @@ class Learner:
 
     def model(self) -> Model:
         """Return the network for predictions alone."""
-        assert self._spec is not None
-        return Model(self._trained().network().eval(), self._spec, tuple(self._labels))
+        return to_model(self._config(), self._trained().network(), self._labels)
 
     def save(self, folder: str | Path) -> None:
         """Save the complete state to a folder, atomically: an existing learner in it is replaced or kept."""
@@ -171,31 +174,34 @@ class Learner:
         settings |= {} if net is None else {"net": net, "head": head}
         learner = cls(**settings, classes=saved.labels)
         learner._spec, learner._transform = saved.spec, saved.spec.transform  # type: ignore[assignment]
-        learner._side = saved.spec.shape[-1]
         learner._tasks, learner._samples = saved.tasks, saved.samples
         learner._files, learner._evidence = list(saved.files), list(saved.evidence)
+        if saved.pretrained is not None:
+            check_pretrained(learner._config(), saved.pretrained, Path(folder))
         learner._learner = learner._build()
         learner._learner.load_state_dict(saved.state)
         return learner
 
-    def _prepare(self, x: Tensor, labels: Sequence[Label]) -> Tensor:
-        """Return images that fit the spec, which the first images determine."""
-        if self._spec is None:
-            if len(labels) < 2:
-                raise RemnantError(
-                    f"expected samples of at least two classes in the first call, got {labels}. Give the "
-                    "classes beforehand: classes=[...]."
-                )
-            if not self._labels:
-                self._labels = list(labels)
-            transform = self._transform or transform_of(x)
-            self._spec = Spec("learner", tuple(x.shape[1:]), names_of(self._labels), transform)
-        x = with_channels(x, self._spec.shape[0])
-        if tuple(x.shape[1:]) != self._spec.shape:
+    def _know(self, images: Source, labels: Sequence[Label]) -> None:
+        """Determine the spec by the first images."""
+        if self._spec is not None:
+            return
+        if len(labels) < 2:
             raise RemnantError(
-                f"expected images of shape {self._spec.shape}, got {tuple(x.shape[1:])}. Resize them."
+                f"expected samples of at least two classes in the first call, got {labels}. Give the "
+                "classes beforehand: classes=[...]."
             )
-        return x
+        self._labels = self._labels or list(labels)
+        classes, config = names_of(self._labels), self._config()
+        self._spec = first_spec(images, classes, config, self._transform, self.image_size)
+
+    def _received(self, images: Source, embed: Embed) -> Tensor:
+        """Return what the method receives: images that fit the spec, or their features."""
+        assert self._spec is not None
+        config = self._config()
+        if embeds(config) and self._backbone is None:
+            self._backbone = load_frozen(config.net, build_backend(config))
+        return received(images, self._spec, self._backbone, embed)
 
     def _extend(self, new: Sequence[Label]) -> None:
         """Build the learner, or let it grow if there are new classes."""
@@ -248,13 +254,6 @@ class Learner:
 
 
 _ANY = Spec("learner", (3, 32, 32), ("a", "b"), ImageTransform((0.5,) * 3, (0.25,) * 3))  # before the first
-
-
-def transform_of(x: Tensor) -> ImageTransform:
-    """Return the transform that normalises images like these; colour images are flipped."""
-    pixels = x.double() / 255
-    mean, std = pixels.mean((0, 2, 3)), pixels.std((0, 2, 3)).clamp(min=1e-3)
-    return ImageTransform(tuple(mean.tolist()), tuple(std.tolist()), x.shape[-1] // 8, len(mean) == 3)
 
 
 def _distinct(labels: list[Label]) -> list[Label]:

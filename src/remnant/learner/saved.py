@@ -22,6 +22,7 @@ from remnant.experiment.checkpoint import (
 )
 from remnant.models.description import describe_spec, to_spec
 from remnant.models.model import FILE as MODEL, Label, model_file, read_model
+from remnant.nets import pretrained_weights
 from remnant.settings import read_file
 from remnant.suspects.scores import Evidence
 from remnant.suspects.trajectory import Statistics
@@ -42,6 +43,7 @@ class SavedLearner:
     files: tuple[str, ...]
     evidence: Sequence[Evidence]
     state: dict[str, Any]
+    pretrained: Sequence[str] | None = None  # sha256 of weights that the network needs; None: checked before
 
 
 def write_learner(folder: Path, saved: SavedLearner, net: nn.Module, config: Config) -> None:
@@ -57,6 +59,7 @@ def write_learner(folder: Path, saved: SavedLearner, net: nn.Module, config: Con
             "files": list(saved.files),
             "evidence": {str(i): _plain(evidence) for i, evidence in enumerate(saved.evidence)},
             "learner": saved.state,
+            "pretrained": pretrained_weights(config.net),
         }
     )
     try:
@@ -79,6 +82,7 @@ def read_learner(folder: Path) -> SavedLearner:
         return SavedLearner(
             to_spec(state["spec"]), tuple(state["labels"]), state["settings"], state["tasks"],
             state["samples"], tuple(state["files"]), evidence, state["learner"],
+            state["pretrained"],
         )  # fmt: skip
     except READ_ERRORS as error:
         raise RemnantError(

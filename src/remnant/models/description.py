@@ -16,6 +16,7 @@ from remnant.config.registries import OF_METHOD
 from remnant.data import Dataset, Spec, entry
 from remnant.data.dataset import InMemory, Transform
 from remnant.transforms.image import ImageTransform
+from remnant.transforms.resizing import RESIZES
 
 OF_NETWORK = ("net", "method", *OF_METHOD)  # settings that determine the structure of the network
 
@@ -31,6 +32,7 @@ def describe_spec(spec: Spec) -> dict[str, Any]:
         "dtype": str(spec.dtype).removeprefix("torch."),
         "classes": list(spec.classes),
         "transform": transform,
+        "resize": spec.resize.about,
     }
 
 
@@ -48,6 +50,7 @@ def to_spec(description: Mapping[str, Any]) -> Spec:
         classes=tuple(description["classes"]),
         transform=transform,
         dtype=getattr(torch, description["dtype"]),
+        resize=RESIZES[description["resize"]],
     )
 
 

@@ -5,10 +5,9 @@ description of inputs, classes and network as JSON. Nothing is unpickled. B samp
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors, save as save_tensors
@@ -21,7 +20,7 @@ from remnant.engine.optimizer import weights_of
 from remnant.errors import RemnantError
 from remnant.methods.protocol import NewNet
 from remnant.models.description import config_for, describe_spec, network_settings, to_spec
-from remnant.nets import build as build_net
+from remnant.nets import build as build_net, completed, pretrained_weights
 from remnant.rng import Generators, derive
 
 FILE = "model.safetensors"
@@ -50,12 +49,16 @@ class Model:
 
 
 def model_file(net: nn.Module, config: Config, spec: Spec, labels: Sequence[Label] | None = None) -> bytes:
-    """Return the content of model.safetensors; `labels` are the class names by default."""
+    """Return the content of model.safetensors; `labels` are the class names by default.
+
+    `spec` is that of the dataset. The weights of a frozen backbone are not included, but their sha256 is.
+    """
     description = {
         "format": FORMAT,
         "labels": list(spec.classes if labels is None else labels),
         "spec": describe_spec(spec),
         "settings": network_settings(config),
+        "pretrained": pretrained_weights(config.net),
     }
     weights = {name: value.detach().cpu().contiguous() for name, value in weights_of(net).items()}
     return save_tensors(weights, metadata={"remnant": json.dumps(description)})
@@ -69,32 +72,50 @@ def read_model(path: Path, net: Net | None = None) -> Model:
         description = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["remnant"])
         weights = load_tensors(content)
         spec, labels = to_spec(description["spec"]), tuple(description["labels"])
+        pretrained: list[str] = description["pretrained"]
     except READ_ERRORS as error:
         raise RemnantError(
             f"{path}: expected the model of a run or a learner, but it cannot be read ({error}). Repeat the "
             "command that wrote it."
         ) from error
-    network = build_network(spec, description["settings"] | ({} if net is None else {"net": net}))
+    config = config_for(spec, description["settings"] | ({} if net is None else {"net": net}))
+    check_pretrained(config, pretrained, path)
+    network = build_network(config)
     try:
         network.load_state_dict(weights)
     except RuntimeError as error:
         raise RemnantError(f"{path}: expected weights that fit the network, got others ({error}).") from error
-    return Model(network.eval(), spec, labels)
+    return to_model(config, network, labels)
 
 
-def build_network(spec: Spec, settings: Mapping[str, Any]) -> nn.Module:
-    """Build the network with which a method predicts, untrained."""
-    config = config_for(spec, settings)
+def to_model(config: Config, network: nn.Module, labels: Sequence[Label]) -> Model:
+    """Return the model of a trained network, which includes a frozen backbone."""
+    complete, spec = completed(config.net, network, config.data_spec)
+    return Model(complete.eval(), spec, tuple(labels))
+
+
+def check_pretrained(config: Config, expected: Sequence[str], path: Path) -> None:
+    """Raise RemnantError if a backbone has other weights than those with which a network was trained."""
+    if (found := pretrained_weights(config.net)) != list(expected):
+        raise RemnantError(
+            f"{path}: expected a pretrained network whose weights have the sha256 "
+            f"{''.join(expected)[:16]}..., found {''.join(found)[:16]}... Install the version with which the "
+            "model was trained."
+        )
+
+
+def build_network(config: Config) -> nn.Module:
+    """Build the network with which a method predicts, untrained and without a frozen backbone."""
     setup = replace(config.setup(), buffer_size=2)  # the buffer stays empty
-    learner = config.to_method().build(setup, new_nets(config, spec), Generators.from_seed(0), noise_rate=0.5)
+    learner = config.to_method().build(setup, new_nets(config), Generators.from_seed(0), noise_rate=0.5)
     return learner.network()
 
 
-def new_nets(config: Config, spec: Spec) -> NewNet:
+def new_nets(config: Config) -> NewNet:
     """Return the function that builds networks on the CPU."""
 
     def new_net(name: str, *, normed_head: bool = False) -> nn.Module:
-        return build_net(config.net, spec, derive(config.seed, name), normed_head)
+        return build_net(config.net, config.spec, derive(config.seed, name), normed_head)
 
     return new_net
 

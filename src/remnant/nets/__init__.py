@@ -16,5 +16,6 @@ from remnant.nets.registry import (
     adapted as adapted,
     build as build,
     check_fits as check_fits,
+    completed as completed,
     pretrained_weights as pretrained_weights,
 )

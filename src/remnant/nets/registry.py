@@ -99,6 +99,13 @@ def adapted(net: Net, spec: Spec) -> Spec:
     return found
 
 
+def completed(net: Net, network: nn.Module, spec: Spec) -> tuple[nn.Module, Spec]:
+    """Return a trained network with its frozen backbone, if it has one, and the spec of its raw inputs."""
+    if isinstance(net, Features):
+        return net.completed(network), net.normalised(spec)
+    return network, adapted(net, spec)
+
+
 def pretrained_weights(net: Net) -> list[str]:
     """Return the sha256 of the weights that a network starts from, or nothing if they are random."""
     return [net.pretrained.weights] if isinstance(net, Features) else []

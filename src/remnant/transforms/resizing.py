@@ -71,3 +71,4 @@ class UprightCrop:
 
 stretched = Stretched()
 upright_crop = UprightCrop()
+RESIZES: dict[str, Resize] = {resize.about: resize for resize in (stretched, upright_crop)}

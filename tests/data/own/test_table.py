@@ -16,7 +16,7 @@ def listing(path: Path) -> Listing:
 def error(path: Path, content: bytes) -> str:
     path.write_bytes(content)
     with pytest.raises(RemnantError) as raised:
-        _ = listing(path)
+        _ = own_data(f"table:{path}").spec
     return str(raised.value).removeprefix(str(path))
 
 

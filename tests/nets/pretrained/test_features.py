@@ -4,12 +4,13 @@ from pathlib import Path
 import pytest
 import torch
 from hf_models import save_vit
+from tiny_features import TinyFeatures
 from torch import nn
 
 from remnant.data import DATA
 from remnant.errors import RemnantError
 from remnant.nets import NETS, Features, build
-from remnant.transforms.vector import VectorTransform
+from remnant.transforms.vector import VectorTransform, standardised
 
 CIFAR10, DIGITS, NW_UCLA = (DATA[name].spec for name in ("cifar10", "digits", "nw-ucla"))
 
@@ -79,3 +80,11 @@ def test_images_must_be_grey_or_in_colour() -> None:
     with pytest.raises(RemnantError, match="expected images with 1 or 3 channels, got 4 in cifar10"):
         Features().adapted(spec)
     assert Features().adapted(NW_UCLA) == NW_UCLA
+
+
+def test_a_frozen_backbone_completes_a_network_that_takes_its_features() -> None:
+    net, head = TinyFeatures(), nn.Linear(3, 2)
+    complete = net.completed(head)
+    x = torch.rand(4, 3, 8, 8)
+    assert torch.equal(complete(x), head(standardised(x.mean((2, 3)))))
+    assert replace(net, train_backbone=True).completed(head) is head

@@ -41,7 +41,7 @@ def read_folder(own: "OwnData") -> Listing:
             samples += [(file, label, part == test) for file in files]
             notes += [] if files else [f"a class folder without images: {_joined(part, label)}"]
     labels = tuple(label for _, label, _ in samples)
-    if len(set(labels)) < 2:
+    if not labels or (len(set(labels)) == 1 and _has_folders(home / labels[0])):
         raise _no_classes(own.path, scan, labels)
     paths = tuple(file for file, _, _ in samples)
     return Listing(
@@ -157,13 +157,11 @@ def _unused_notes(home: Path, parts: list[str]) -> list[str]:
 
 
 def _no_classes(path: str, scan: _Scan, labels: Sequence[str]) -> RemnantError:
-    """Return the error for fewer than two class folders, with what to do next."""
+    """Return the error for a folder without class folders, with what to do next."""
     alone = sum(reason == "not in a class folder" for reason in scan.left_out.values())
     if labels:
         label = labels[0]
-        has_more = _has_folders(scan.home / label)
-        what = f"images in {label!r} only."
-        what += f" If it contains the class folders, write folder:{path}/{label}" if has_more else ""
+        what = f"images in {label!r} only. If it contains the class folders, write folder:{path}/{label}"
     elif alone:
         what = f"{alone:,} images without one. Move them to class folders, or use a table: table:FILE.csv"
     else:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from remnant.data.dataset import UNKNOWN, Dataset, Indices, Labels, Source, Spec
 from remnant.data.files import root
-from remnant.data.images import Images, decode_images, is_decoded
+from remnant.data.images import DecodedImages, Images, decode_images, is_decoded
 from remnant.data.own.duplicates import content_notes
 from remnant.data.own.image_size import usual_side
 from remnant.data.own.listing import Listing, Mask, held_out, natural_order, shortened
@@ -33,7 +33,9 @@ class OwnData:
 
     reader: Callable[["OwnData"], Listing]
     path: str = setting("", "folder, table or name of the dataset")
-    image_size: int = setting(0, "side length of images in pixels; 0: 32 for images of at most 48, else 64")
+    image_size: int = setting(
+        0, "side length of images in pixels; 0: that of a pretrained network, else 32 or 64 by their size"
+    )
     test_share: float = setting(0.2, "share of each class to hold out, if there is no test split")
     clean: bool = setting(False, "whether all labels are known to be clean, so that noise can be added")
     flip: bool = setting(True, "flip images horizontally in training; false for text and digits")
@@ -51,11 +53,10 @@ class OwnData:
 
     @cached_property
     def listing(self) -> Listing:
-        """Return the samples; raise RemnantError if there are none, or only one class."""
+        """Return the samples; raise RemnantError if there are none."""
         listing = self.reader(self)
-        if len(listing.classes) < 2:
-            found = f"only {listing.classes[0]!r}" if listing.classes else "no images"
-            raise RemnantError(f"{self.path}: expected images of at least two classes, found {found}.")
+        if not listing.classes:
+            raise RemnantError(f"{self.path}: expected images of at least two classes, found no images.")
         return listing
 
     @cached_property
@@ -65,11 +66,15 @@ class OwnData:
 
     @cached_property
     def spec(self) -> Spec:
-        """Return the description of the dataset."""
+        """Return the description of the dataset; raise RemnantError if there is only one class."""
+        if len(classes := self.listing.classes) < 2:
+            raise RemnantError(
+                f"{self.path}: expected images of at least two classes, found only {classes[0]!r}."
+            )
         return Spec(
             name=Path(self.path).stem or "images",
             shape=(3, self.side, self.side),
-            classes=self.listing.classes,
+            classes=classes,
             transform=ImageTransform(MEAN, STD, pad=self.side // 8, flip=self.flip),
         )
 
@@ -84,14 +89,17 @@ class OwnData:
 
     def load(self, folder: Path | None) -> Dataset:
         """Decode the images, or read them from the cache, and return the dataset."""
-        place = root(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        images = self._images()
-        decoded = decode_images(place, images, self.side)
+        images, decoded = self._images(), self.decoded(folder)
         data = self._dataset(decoded.source, decoded.index)
         skipped = {**data.skipped, **decoded.skipped}
         labels = dict(zip(images.files, self.listing.labels, strict=True))
         return replace(data, skipped=skipped, notes=(*data.notes, *content_notes(images, labels)))
+
+    def decoded(self, folder: Path | None) -> DecodedImages:
+        """Decode the images of all listed samples, or read them from the cache."""
+        place = root(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        return decode_images(place, self._images(), self.side)
 
     def blank(self) -> Dataset:
         """Return the dataset with black images, whose samples can be counted before they are decoded."""

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from remnant.data.dataset import Spec
 from remnant.data.pretrained import Pretrained
+from remnant.engine.inference import device_of
 from remnant.errors import RemnantError
 from remnant.nets.pretrained.backbone import (
     BACKBONES,
@@ -75,9 +76,17 @@ class Features:
         if not self.train_backbone:
             transform = VectorTransform(self.noise)
             return replace(spec, shape=(self.pretrained.features,), transform=transform, dtype=torch.float32)
+        return self.normalised(spec)
+
+    def normalised(self, spec: Spec) -> Spec:
+        """Return the spec of images that are normalised as the backbone expects them."""
         channels = slice(spec.shape[0])  # one mean is enough for grey images
         mean, std = self.pretrained.mean[channels], self.pretrained.std[channels]
-        return replace(spec, transform=replace(spec.transform, mean=mean, std=std))
+        return replace(spec, transform=replace(spec.transform, mean=mean, std=std))  # type: ignore[type-var]
+
+    def completed(self, net: nn.Module) -> nn.Module:
+        """Return a trained network that takes normalised images, with the backbone if that is frozen."""
+        return net if self.train_backbone else OnBackbone(self.load().to(device_of(net)), net)
 
     def load(self) -> Backbone:
         """Load the pretrained backbone."""
@@ -99,6 +108,18 @@ class Standardise(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return vectors with mean 0 and standard deviation 1."""
         return standardised(x)
+
+
+class OnBackbone(nn.Module):
+    """A frozen backbone, and a network that was trained on its features."""
+
+    def __init__(self, backbone: Backbone, net: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.net = backbone, net
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits of normalised images."""
+        return cast(Tensor, self.net(standardised(self.backbone(x))))
 
 
 class HeadNet(nn.Module):
