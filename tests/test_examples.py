@@ -24,7 +24,9 @@ WORDS = {
 
 
 def test_every_example_is_tested() -> None:
-    assert sorted([*WORDS, "growing_stream.py"]) == sorted(path.name for path in EXAMPLES.glob("*.py"))
+    assert sorted([*WORDS, "growing_stream.py", "audit.py"]) == sorted(
+        path.name for path in EXAMPLES.glob("*.py")
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in WORDS if name != "own_folder.py"])
@@ -89,3 +91,22 @@ def test_a_folder_runs_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     result = json.loads((folder / "result.json").read_text())
     assert result["tested_on"] == "held-out share, against the given labels"
     assert result["classes"] == [["falling", "horizontal"], ["rising", "vertical"]]
+
+
+def test_the_audit_of_a_folder_gives_corrected_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REMNANT_DATA", str(tmp_path / "cache"))
+    assert len((EXAMPLES / "audit.py").read_text().splitlines()) <= 40
+    from_file(f"{EXAMPLES}/own_folder.py:make_photos", "function")(tmp_path / "stripes")  # type: ignore[operator]
+    audit, correct = (from_file(f"{EXAMPLES}/audit.py:{name}", "function") for name in ("audit", "correct"))
+    page = audit("stripes", epochs=2, net="small:4", buffer_size=20)  # type: ignore[operator]
+    assert page.read_text().count("data:image/png") > 100
+    row = (page.parent / "suspects.csv").read_text().splitlines()[1].split(",")
+    new = "rising" if row[5] != "rising" else "falling"
+    Path("decisions.csv").write_text(
+        f"id,path,given,decision,label\n{row[0]},{row[1]},{row[5]},wrong,{new}\n"
+    )
+    assert correct(page, "decisions.csv") == 1  # type: ignore[operator]
+    assert f"./stripes/{row[1]},{new},train" in Path("labels.csv").read_text().splitlines()

@@ -24,6 +24,7 @@ def test_importing_the_command_line_does_not_import_torch() -> None:
         ["run", "--help"],
         ["list", "--help"],
         ["check", "--help"],
+        ["audit", "--help"],
         ["data", "--help"],
         ["data", "get", "--help"],
         ["data", "check", "--help"],

@@ -1,4 +1,4 @@
-"""The commands learn, predict and export."""
+"""The commands learn, predict, export and audit."""
 
 import csv
 import io
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from cli_helpers import Invoke
 from learner_helpers import small_learner
+from own_files import write_folder
 from PIL import Image
 
 
@@ -87,3 +88,49 @@ def test_a_mistake_is_one_line(words: tuple[str, ...], home: Path, invoke: Invok
     assert done.code in (1, 2)
     assert "Traceback" not in done.err
     assert len(done.err.strip().splitlines()) == 1
+
+
+@pytest.fixture
+def audited(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A run on a folder, whose page has been written; its decisions change the first sample."""
+    monkeypatch.setenv("REMNANT_DATA", "cache")
+    write_folder(Path("photos"), {"cat": 6, "dog": 6})
+    words = ("folder:photos", "tasks=1", "epochs=2", "net=small:4", "batch=8", "buffer_size=8", "-q")
+    done = invoke("audit", *words, "--most", "4")
+    assert done.code == 0, done.err
+    page = Path(done.out.splitlines()[-1])
+    assert page.name == "audit.html"
+    assert page.read_text().count("data:image/png") == 4
+    first = next(csv.DictReader(io.StringIO((page.parent / "suspects.csv").read_text())))
+    other = "dog" if first["given"] == "cat" else "cat"
+    text = f"id,path,given,decision,label\n{first['id']},{first['path']},{first['given']},wrong,{other}\n"
+    Path("decisions.csv").write_text(text)
+    return str(page.parent)
+
+
+def test_decisions_of_an_audit_give_a_table_that_can_be_run(audited: str, invoke: Invoke) -> None:
+    done = invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv")
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[0] == "labels changed: 1, confirmed: 0, left as they are: 9"
+    assert done.out.splitlines()[-1] == "labels.csv"
+    assert "table:labels.csv" in done.out
+    assert invoke("run", "table:labels.csv", "--dry-run", "tasks=1", "net=small:4").code == 0
+    assert "it exists" in invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv").err
+    assert invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv", "--force").code == 0
+
+
+def test_a_finished_run_is_audited_again_without_training(audited: str, invoke: Invoke) -> None:
+    done = invoke("audit", audited, "-q", "-o", "page.html")
+    assert "already finished" in done.err
+    assert Path("page.html").read_text().count("data:image/png") == 10
+    for words in (
+        ("--apply", "decisions.csv", audited),
+        ("--apply", "decisions.csv", "-o", "labels.csv"),
+        ("--apply", "decisions.csv", audited, "epochs=3", "-o", "labels.csv"),
+        ("--apply", "nowhere.csv", audited, "-o", "labels.csv"),
+        ("--apply", "decisions.csv", "photos", "-o", "labels.csv"),
+        ("--apply", "decisions.csv", audited, "-o", "decisions.csv", "--force"),
+    ):
+        done = invoke("audit", *words)
+        assert (done.code, len(done.err.strip().splitlines())) == (2, 1), words
+    assert not Path("labels.csv").exists()

@@ -1,14 +1,17 @@
-"""The commands `remnant learn`, `remnant predict` and `remnant export`."""
+"""The commands for own data and models: `remnant learn`, `predict`, `export` and `audit`."""
 
 import csv
 import json
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from remnant.cli.data import DataDir
+from remnant.cli.run import Method, RunOptions, Seed, carry_out, with_run_options
 from remnant.errors import RemnantError, printable
 
 if TYPE_CHECKING:
@@ -109,6 +112,72 @@ def export(
     if format not in ("onnx", "safetensors"):
         raise RemnantError(f"--format: expected onnx or safetensors, got {format}.")
     typer.echo(write(model, read_model(find_model(model)), format, out))
+
+
+@with_run_options
+def audit(
+    ctx: typer.Context,
+    *,
+    method: Method = None,
+    seed: Seed = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="The file to write. Default: RUN/audit.html."),
+    ] = None,
+    most: Annotated[int, typer.Option(min=1, metavar="N", help="Samples in the page.")] = 500,
+    decisions: Annotated[
+        Path | None,
+        typer.Option("--apply", metavar="FILE", help="Write a label file with the decisions of an audit."),
+    ] = None,
+    options: RunOptions,
+) -> None:
+    """Train on data, and write a page to judge the labels in, the most doubtful first.
+
+    The page is a single file that works offline. Its decisions, downloaded as CSV, are applied with
+    --apply, which writes a new label file; --force overwrites an existing one. Your files never change.
+
+    \b
+    Examples:
+      remnant audit folder:photos tasks=1
+      remnant audit runs/photos-aer-abs-none-s0-1a2b3c4d --most 100 -o audit.html
+      remnant audit --apply decisions.csv runs/photos-aer-abs-none-s0-1a2b3c4d -o labels.csv
+    """
+    if decisions is not None:
+        _apply(decisions, *options.parse(ctx, method=method, seed=seed), output, options)
+        return
+    folder = carry_out(ctx, method, seed, options)
+    if folder is None:
+        return
+    from remnant.report.audit.page import write_audit
+    from remnant.report.audit.samples import read_audited
+
+    path = output or folder / "audit.html"
+    write_audit(path, read_audited(folder, options.data_dir), most)
+    typer.echo(os.fsencode(path))
+
+
+def _apply(
+    decisions: Path, run: str | None, settings: Mapping[str, Any], output: Path | None, options: RunOptions
+) -> None:
+    """Write the label file of a run with decisions, and print how many labels changed."""
+    from remnant.report.audit.decisions import read_decisions
+    from remnant.report.audit.labels import check_output, write_labels
+    from remnant.report.audit.samples import read_audited
+
+    if run is None or settings or output is None:
+        raise RemnantError(
+            "--apply: expected a run folder, a file to write and no settings. Write: remnant audit --apply "
+            "decisions.csv RUN -o labels.csv"
+        )
+    audited = read_audited(Path(run), options.data_dir)
+    check_output(output, audited, decisions, options.force)
+    found = read_decisions(decisions, audited)
+    use = write_labels(output, audited, found.labels, options.data_dir)
+    changed, left = len(found.labels), len(audited.doubts) - len(found.labels) - found.confirmed
+    typer.echo(f"labels changed: {changed:,}, confirmed: {found.confirmed:,}, left as they are: {left:,}")
+    if use:
+        typer.echo(f"use them: {use}")
+    typer.echo(os.fsencode(output))
 
 
 def _files(path: Path) -> list[Path]:

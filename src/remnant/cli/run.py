@@ -35,6 +35,10 @@ Words = Annotated[
         show_default=False,
     ),
 ]
+Method = Annotated[
+    str | None, typer.Option(metavar="NAME", help="A name, see `remnant list methods`, or FILE.py:NAME.")
+]
+Seed = Annotated[str | None, typer.Option(metavar="N", help="Random seed.")]
 Noise = Annotated[
     str | None, typer.Option(metavar="NOISE", help="symmetric:0.4, instance:0.2, file:labels.npy, none, ...")
 ]
@@ -153,10 +157,8 @@ def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
 def run(
     ctx: typer.Context,
     *,
-    method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="A name, see `remnant list methods`, or FILE.py:NAME.")
-    ] = None,
-    seed: Annotated[str | None, typer.Option(metavar="N", help="Random seed.")] = None,
+    method: Method = None,
+    seed: Seed = None,
     options: RunOptions,
 ) -> None:
     """Run an experiment, or resume it where it was interrupted.
@@ -174,6 +176,16 @@ def run(
     The last line printed is the run folder. Repeating the command resumes an interrupted run, bit for bit,
     and does nothing if the run is finished.
     """
+    folder = carry_out(ctx, method, seed, options)
+    if folder is not None:
+        typer.echo(os.fsencode(folder))  # exactly, even if the terminal cannot show it
+
+
+def carry_out(ctx: typer.Context, method: str | None, seed: str | None, options: RunOptions) -> Path | None:
+    """Run or resume what a command line says, print its results, and return the run folder.
+
+    Return None if there is nothing more to do: after a plan, and in all processes but the first one.
+    """
     recipe, settings = options.parse(ctx, method=method, seed=seed)
     out = parent_of_run(recipe) if options.out is None else options.out
     line, quiet = first_line(recipe, settings, out), options.quiet or not is_first_rank()
@@ -181,7 +193,7 @@ def run(
         check_single("--dry-run")
         print(fit(f"# run       {line}", sys.stdout, f"# {'':10s}"), flush=True)
         print_plan(recipe, settings, out, options.data_dir, options.strict)
-        return
+        return None
     if not quiet:
         print(fit(line, sys.stdout), flush=True)  # at once: importing torch takes seconds
     from remnant.experiment.loggers.console import console_logger
@@ -201,14 +213,14 @@ def run(
             typer.echo(fit(f"\nremnant: {stop}", sys.stderr), err=True)
         raise typer.Exit(130) from stop
     if not is_first_rank():
-        return
+        return None
     if problem := write_run_report(folder):
         typer.echo(problem, err=True)
     if not quiet:
         from remnant.report.summary import Command, show
 
         show(folder, Command(recipe, settings, out, options.data_dir))
-    typer.echo(os.fsencode(folder))  # exactly, even if the terminal cannot show it
+    return folder
 
 
 def parent_of_run(recipe: str | None) -> Path:

@@ -209,7 +209,7 @@ def set_aside_damaged(folder: Path, problems: Mapping[str, str], note: Callable[
 
 def clear(folder: Path, buffers: Sequence[str]) -> None:
     """Remove the files that a run wrote to its folder, starting with the results; other files are kept."""
-    files = ("result.json", "config.toml", "metrics.jsonl", "suspects.csv", "report.html")
+    files = ("result.json", "config.toml", "metrics.jsonl", "suspects.csv", "report.html", "audit.html")
     names = (*files, *(f"{name}.safetensors" for name in ("model", *buffers)))
     try:
         for name in names:

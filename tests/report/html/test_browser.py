@@ -1,8 +1,5 @@
 """The page in a browser: nothing fails, every figure is drawn, links and the theme switch work."""
 
-import os
-import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,12 +7,6 @@ from report_runs import measured, on_disk
 
 from remnant.report.html.page import write_report
 
-playwright = pytest.importorskip("playwright.sync_api")
-
-FLAGS = (
-    *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
-    *("--disable-component-update", "--disable-sync"),
-)
 pytestmark = pytest.mark.browser
 
 
@@ -25,15 +16,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     runs = [measured(method, seed) for method in ("finetune", "er", "aer-abs") for seed in (0, 1)]
     write_report(folder / "report.html", on_disk(folder / "runs", runs), {})
     return (folder / "report.html").as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    installed = os.environ.get("CHROMIUM") or shutil.which("chromium")  # Playwright's own if there is none
-    with playwright.sync_playwright() as play:
-        opened = play.chromium.launch(executable_path=installed, args=list(FLAGS))
-        yield opened
-        opened.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

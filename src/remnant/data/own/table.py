@@ -42,7 +42,7 @@ class Table:
 def read_table(own: "OwnData") -> Listing:
     """List the images of a CSV file, whose paths are absolute or relative to the folder of the file."""
     file = Path(os.path.realpath(own.path))
-    table = _sorted_out(parse_table(_text(file, own.path), own.path, own.label_column), own.label_column)
+    table = _sorted_out(parse_table(table_text(file, own.path), own.path, own.label_column), own.label_column)
     rows = list(table.rows.values())
     is_test = np.array([SPLITS[row.get("split", "").lower()] for row in rows], bool)
     truth = tuple(row.get("true_label", "") for row in rows)
@@ -63,7 +63,8 @@ def read_table(own: "OwnData") -> Listing:
     )
 
 
-def _text(file: Path, path: str) -> str:
+def table_text(file: Path, path: str) -> str:
+    """Return the text of a CSV file; `path` is its name in error messages."""
     try:
         content = read_file(file)
         return content.decode("utf-8-sig")

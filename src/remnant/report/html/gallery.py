@@ -13,6 +13,7 @@ from remnant.report.figures.groups import Variant
 from remnant.report.runs import FinishedRun, final_buffer
 
 SIDE = 40  # pixels; larger images are reduced
+EXACT = 48  # pixels of images that are embedded without loss
 PER_RUN, IN_TOTAL, LEAST = 60, 600, 8  # images: at most, at most in one page, and at least of each run
 
 
@@ -78,12 +79,16 @@ def _about(size: int, shown: int, seed: int, is_known: bool) -> str:
     return f"{part} samples at the end, by class; seed {seed}. {truth}"
 
 
-def data_uri(x: Tensor) -> str:
-    """Return an image (channels, height, width) of bytes as an embedded PNG, reduced to 40 pixels."""
+def data_uri(x: Tensor, side: int = SIDE) -> str:
+    """Return an image (channels, height, width) of bytes, reduced to `side` pixels, as a data URI.
+
+    Small images are embedded exactly, as PNG; larger ones as JPEG, which takes less space.
+    """
     pixels = x.permute(1, 2, 0).contiguous().numpy()
     image = Image.fromarray(pixels[:, :, 0] if x.shape[0] == 1 else pixels)
-    if max(image.size) > SIDE:
-        image.thumbnail((SIDE, SIDE))
+    if max(image.size) > side:
+        image.thumbnail((side, side))
+    kind, options = ("PNG", {"optimize": True}) if max(image.size) <= EXACT else ("JPEG", {"quality": 85})
     file = io.BytesIO()
-    image.save(file, "PNG", optimize=True)
-    return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    image.save(file, kind, **options)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"

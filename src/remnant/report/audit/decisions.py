@@ -1,0 +1,96 @@
+"""Decisions about labels, which were downloaded from audit.html as CSV."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from remnant.data.own.table import LABEL, PATH, Row, parse_table, table_text
+from remnant.errors import RemnantError, nearest
+from remnant.report.audit.samples import AuditedRun, encodable
+from remnant.suspects.table import cell
+
+WRONG, RIGHT, SKIP = "wrong", "right", "skip"
+COLUMNS = ("id", PATH, "given", "decision", LABEL)
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Labels that are to be changed, and the number of those that are confirmed."""
+
+    labels: Mapping[int, int]  # position in the training set -> new label
+    confirmed: int
+
+
+def read_decisions(file: Path, run: AuditedRun) -> Decisions:
+    """Read decisions about the samples of a run; raise RemnantError at the first line that does not fit."""
+    table = parse_table(table_text(file, str(file)), str(file))
+    if missing := [name for name in COLUMNS if name not in table.columns]:
+        raise RemnantError(
+            f"{file}: expected the columns {', '.join(COLUMNS)}, found no column {missing[0]!r}. Download "
+            "the decisions again."
+        )
+    for place, why in table.left_out.items():
+        raise RemnantError(f"{file}, {place}: found {why}. Download the decisions again.")
+    reader, confirmed = _Reader(run), 0
+    labels: dict[int, int] = {}
+    first: dict[int, int] = {}  # position -> line
+    for line, row in table.rows.items():
+        try:
+            position, label = reader.decision(row)
+            if position in first:
+                raise ValueError(f"expected one decision about each sample, found {row['id']!r} also in line "
+                                 f"{first[position]}. Remove one of them")  # fmt: skip
+        except ValueError as error:
+            raise RemnantError(f"{file}, line {line}: {error}.") from error
+        first[position] = line
+        if label is not None and label != run.observed[position]:
+            labels[position] = label
+        elif label is not None:
+            confirmed += 1
+    return Decisions(labels, confirmed)
+
+
+class _Reader:
+    """Finds the sample and the label of a decision; cells are compared as they are written."""
+
+    def __init__(self, run: AuditedRun) -> None:
+        self.run = run
+        self.position = {str(run.data.index[doubt.position]): doubt.position for doubt in run.doubts}
+        self.number: dict[str, int] = {}
+        for i, name in enumerate(run.classes):
+            self.number.setdefault(_cell(name), i)
+            self.number.setdefault(name.strip(), i)
+
+    def decision(self, row: Row) -> tuple[int, int | None]:
+        """Return the position of a sample and its label, None if it was skipped; raise ValueError."""
+        position = self.position.get(row["id"])
+        if position is None:
+            raise ValueError(f"expected the id of a sample of {self.run.id}, found {row['id']!r:.60}")
+        given, path = self.run.classes[self.run.observed[position]], self.run.file(position)
+        for name, what, value in (("given", "given label", given), (PATH, PATH, path)):
+            if row[name] not in (_cell(value), value.strip()):
+                raise ValueError(
+                    f"expected the {what} {value!r:.200} of sample {row['id']}, found {row[name]!r:.200}: "
+                    "the decisions are about another run, or were changed"
+                )
+        return position, self._label(row, self.run.observed[position])
+
+    def _label(self, row: Row, given: int) -> int | None:
+        decision, name = row["decision"].lower(), row[LABEL]
+        if decision == SKIP:
+            return None
+        if decision not in (WRONG, RIGHT):
+            raise ValueError(f"expected the decision {WRONG}, {RIGHT} or {SKIP}, found {decision!r:.60}")
+        label = self.number.get(name)
+        if label is None:
+            hint = nearest(name, self.run.classes).rstrip(".")
+            raise ValueError(f"expected a class of the run as label, found {name!r:.200}{hint}")
+        if (label == given) != (decision == RIGHT):
+            expected = "the given label" if decision == RIGHT else "another label than the given one"
+            raise ValueError(f"expected {expected} with the decision {decision}, found {name!r:.200}")
+        return label
+
+
+def _cell(text: str) -> str:
+    """Return a text as it is read from a CSV file, without spaces around it."""
+    return encodable(cell(text)).strip()

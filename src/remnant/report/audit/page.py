@@ -1,0 +1,86 @@
+"""The page audit.html: thumbnails in the order of doubt, which can be judged by keyboard and offline."""
+
+import base64
+import hashlib
+import html
+import json
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import torch
+
+from remnant import __version__
+from remnant.experiment.checkpoint import write_atomically
+from remnant.report.audit.samples import AuditedRun
+from remnant.report.html.gallery import data_uri
+from remnant.report.html.page import TEMPLATES as SHARED
+
+TEMPLATES = Path(__file__).parent / "templates"
+MOST = 500  # samples in a page
+SIDE = 96  # pixels of thumbnails; larger images are reduced
+
+
+def write_audit(path: Path, run: AuditedRun, most: int = MOST) -> None:
+    """Write the page of a run."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, render(run, most).encode())
+
+
+def render(run: AuditedRun, most: int = MOST) -> str:
+    """Return the page. It has no links to other files, and its only script is known by its hash."""
+    style = "".join(_text(path) for path in (SHARED / "report.css", TEMPLATES / "audit.css"))
+    script = "".join(_text(path) for path in (SHARED / "theme.js", TEMPLATES / "audit.js"))
+    return Template(_text(TEMPLATES / "audit.html")).substitute(
+        title=html.escape(f"Labels of {run.data.spec.name}"),
+        about=html.escape(_about(run, most)),
+        version=html.escape(__version__),
+        style=style,
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        data=as_json(page_data(run, most)),
+    )
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _about(run: AuditedRun, most: int) -> str:
+    total, shown = len(run.doubts), min(most, len(run.doubts))
+    suspect = sum(doubt.is_suspect for doubt in run.doubts)
+    part = f"All {total:,}" if shown == total else f"{shown:,} of {total:,}"
+    return (
+        f"{part} training samples, the most doubtful label first. {suspect:,} labels are suspect. "
+        f"Run {run.id}."
+    )
+
+
+def page_data(run: AuditedRun, most: int) -> dict[str, Any]:
+    """Return what the script shows: the classes, and the `most` most doubtful samples."""
+    has_images = run.data.spec.are_images and run.data.spec.shape[0] in (1, 3)
+    samples = [
+        {
+            "id": int(run.data.index[doubt.position]),
+            "path": run.file(doubt.position),
+            "given": int(run.observed[doubt.position]),
+            "suggested": doubt.suggested,
+            "score": round(doubt.score, 4),
+            "image": _thumbnail(run, doubt.position) if has_images else "",
+        }
+        for doubt in run.doubts[:most]
+    ]
+    return {"run": run.id, "classes": run.classes, "samples": samples}
+
+
+def _thumbnail(run: AuditedRun, position: int) -> str:
+    return data_uri(run.data.train.take(torch.tensor([position]))[0], SIDE)
+
+
+def as_json(data: object) -> str:
+    r"""Return JSON that cannot end the element of a page that contains it.
+
+    >>> as_json(["</script>"])
+    '["\\u003c/script>"]'
+    """
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

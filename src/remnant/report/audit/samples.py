@@ -1,0 +1,119 @@
+"""A finished run with its samples, the most doubtful label first.
+
+N training samples.
+"""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from remnant.config import Config
+from remnant.config.recipe import to_config
+from remnant.data import Dataset, data_dir as find_data_dir
+from remnant.data.dataset import Labels
+from remnant.errors import RemnantError
+from remnant.experiment.build import build_dataset
+from remnant.experiment.result import is_finished, read_result
+from remnant.settings import read_file
+from remnant.suspects.table import Suspect, cell
+
+
+class Doubt(NamedTuple):
+    """A row of suspects.csv: a sample of the training set, and the doubt about its label."""
+
+    position: int  # in the training set
+    suggested: int  # number of a class
+    score: float
+    is_suspect: bool
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedRun:
+    """A finished run, the images and observed labels of its training set, and the doubt about them."""
+
+    folder: Path
+    config: Config
+    data: Dataset
+    observed: Labels  # (N,) labels that the run was trained on
+    doubts: tuple[Doubt, ...]  # the most doubtful first
+
+    @property
+    def id(self) -> str:
+        """Return the name of the run folder, which identifies the run."""
+        return self.folder.resolve().name
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Return the names of the classes, in the order of their numbers."""
+        return tuple(map(encodable, self.data.spec.classes))
+
+    def file(self, position: int) -> str:
+        """Return the file of a sample, or an empty text."""
+        return encodable(self.data.files[position]) if self.data.files else ""
+
+
+def encodable(text: str) -> str:
+    r"""Return a text that can be written in UTF-8: bytes of a file name that cannot are escaped.
+
+    >>> encodable("\udce4.png")
+    '\\udce4.png'
+    """
+    return text.encode(errors="backslashreplace").decode()
+
+
+def read_audited(folder: Path, data_dir: Path | None) -> AuditedRun:
+    """Read a finished run, and load its data; raise RemnantError if they do not fit together."""
+    if not is_finished(folder):
+        raise RemnantError(f"{folder}: expected a finished run, found none. Run it: remnant run {folder}")
+    file = folder / "suspects.csv"
+    if not file.is_file():
+        raise RemnantError(
+            f"{folder}: expected a run with suspects.csv, found none: {read_result(folder)['method']} does "
+            "not train on the stream itself, or the run is of an earlier version. Use another method, such "
+            "as --method aer-abs, or repeat the run with --force."
+        )
+    config = to_config(str(folder), {})
+    data, observed = build_dataset(config, find_data_dir(data_dir))
+    _check_names(data.spec.classes)
+    return AuditedRun(folder, config, data, observed, _doubts(file, data, observed))
+
+
+def _check_names(classes: Sequence[str]) -> None:
+    """Raise RemnantError if two classes have the same name in a CSV file, such as `=a` and `'=a`."""
+    first: dict[str, str] = {}
+    for name in classes:
+        other = first.setdefault(encodable(cell(name)).strip(), name)
+        if other != name:
+            raise RemnantError(
+                f"expected names of classes that differ in a CSV file, got {other!r} and {name!r}. Rename "
+                "one of them."
+            )
+
+
+def _doubts(file: Path, data: Dataset, observed: Labels) -> tuple[Doubt, ...]:
+    """Read suspects.csv; raise RemnantError if its samples are not those of the data."""
+    rows = csv.DictReader(io.StringIO(read_file(file).decode(errors="replace"), newline=""))
+    if rows.fieldnames != list(Suspect._fields):
+        raise RemnantError(
+            f"{file}: expected the columns {', '.join(Suspect._fields)}. Write it again: remnant run "
+            f"{file.parent}"
+        )
+    names = [encodable(cell(name)) for name in data.spec.classes]
+    number = {name: i for i, name in enumerate(names)}
+    position = {str(index): i for i, index in enumerate(data.index.tolist())}
+    found = []
+    for row in rows:
+        at = position.get(row["id"], -1)
+        path = encodable(cell(data.files[at])) if data.files else ""
+        if at < 0 or (row["path"], row["given"]) != (path, names[observed[at]]):
+            raise RemnantError(
+                f"{file}, line {rows.line_num}: expected a sample of the data, got "
+                f"{row['path'] or row['id']:.200} with the label {row['given']!r:.200}: the data "
+                "have changed since the run. Run it again."
+            )
+        score, is_suspect = float(row["score"]), row["is_suspect"] == "true"
+        found.append(Doubt(at, number[row["suggested"]], score, is_suspect))
+    return tuple(found)

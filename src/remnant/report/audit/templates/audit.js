@@ -1,0 +1,262 @@
+(function () {
+  "use strict";
+  var data = JSON.parse(document.getElementById("data").textContent);
+  var samples = data.samples, classes = data.classes, key = "remnant-audit-" + data.run;
+  var decisions = {}; // id -> {decision, label}; a label is the number of a class, or null
+  var chosen = {}; // id -> label chosen in the list
+  var undone = []; // what to restore, the latest last
+  var current = -1; // position of the selected sample; -1: none
+  var texts = { wrong: "wrong", right: "right", skip: "skipped" };
+  function element(id) { return document.getElementById(id); }
+  var list = element("samples"), labels = element("label"), classFilter = element("class"), stateFilter = element("state");
+
+  function read() {
+    var stored = null;
+    try {
+      localStorage.setItem(key + "-test", "");
+      localStorage.removeItem(key + "-test");
+      stored = JSON.parse(localStorage.getItem(key));
+    } catch (error) {
+      element("memory").hidden = false;
+    }
+    samples.forEach(function (sample) {
+      var found = stored && stored[sample.id];
+      if (!found || !Object.hasOwn(texts, found.decision)) return;
+      var fits = found.decision === "skip" ? found.label === null
+        : Number.isInteger(found.label) && found.label >= 0 && found.label < classes.length
+          && (found.label === sample.given) === (found.decision === "right");
+      if (fits) decisions[sample.id] = { decision: found.decision, label: found.label };
+    });
+  }
+
+  function save() {
+    try {
+      localStorage.setItem(key, JSON.stringify(decisions));
+    } catch (error) {
+      element("memory").hidden = false;
+    }
+  }
+
+  function add(parent, name, className, text) {
+    var child = document.createElement(name);
+    if (className) child.className = className;
+    if (text !== undefined) child.textContent = text;
+    parent.appendChild(child);
+    return child;
+  }
+
+  function option(parent, value, text) {
+    add(parent, "option", "", text).value = value;
+  }
+
+  function name(sample) {
+    return sample.path || "sample " + sample.id;
+  }
+
+  function card(sample, position) {
+    var item = add(list, "li"), button = add(item, "button", "sample");
+    button.type = "button";
+    button.tabIndex = -1;
+    if (sample.image) {
+      var image = add(button, "img");
+      image.alt = "";
+      image.src = sample.image;
+    }
+    var line = add(button, "span", "labels", classes[sample.given]);
+    if (sample.suggested !== sample.given) {
+      add(line, "span", "arrow", " → ");
+      line.appendChild(document.createTextNode(classes[sample.suggested]));
+    }
+    add(button, "span", "small", "score " + sample.score.toFixed(3));
+    add(button, "span", "small file", name(sample));
+    add(button, "span", "state");
+    button.addEventListener("click", function () { select(position); });
+    return button;
+  }
+
+  function state(position) {
+    var found = decisions[samples[position].id];
+    return found ? found.decision : "undecided";
+  }
+
+  function mark(position) {
+    var found = decisions[samples[position].id], button = cards[position];
+    button.dataset.state = found ? found.decision : "";
+    var text = found ? texts[found.decision] : "";
+    if (found && found.decision === "wrong") text += ": " + classes[found.label];
+    button.lastChild.textContent = text;
+  }
+
+  function isShown(position) {
+    return (classFilter.value === "" || samples[position].given === Number(classFilter.value))
+      && (stateFilter.value === "" || state(position) === stateFilter.value);
+  }
+
+  function shown() {
+    return cards.map(function (_, position) { return position; }).filter(isShown);
+  }
+
+  // Show the samples that match the filter; select `wanted`, or the next one after it, or the last one.
+  function show(wanted) {
+    var visible = shown();
+    cards.forEach(function (button, position) { button.parentNode.hidden = !isShown(position); });
+    element("none").hidden = visible.length > 0;
+    var later = visible.filter(function (position) { return position >= wanted; });
+    select(later.length ? later[0] : visible.length ? visible[visible.length - 1] : -1);
+    var counts = { wrong: 0, right: 0, skip: 0 };
+    Object.keys(decisions).forEach(function (id) { counts[decisions[id].decision] += 1; });
+    var total = counts.wrong + counts.right + counts.skip;
+    element("progress").textContent = total + " of " + samples.length + " decided: " + counts.wrong + " wrong, "
+      + counts.right + " right, " + counts.skip + " skipped";
+    element("download").disabled = total === 0;
+  }
+
+  function select(position) {
+    if (current >= 0) {
+      cards[current].removeAttribute("aria-current");
+      cards[current].tabIndex = -1;
+    }
+    current = position;
+    element("panel").hidden = position < 0;
+    element("message").textContent = "";
+    if (position < 0) return;
+    var sample = samples[position], found = decisions[sample.id], button = cards[position];
+    button.setAttribute("aria-current", "true");
+    button.tabIndex = 0;
+    button.focus({ preventScroll: true });
+    button.scrollIntoView({ block: "nearest" });
+    element("image").hidden = !sample.image;
+    if (sample.image) element("image").src = sample.image;
+    element("given").textContent = classes[sample.given];
+    element("file").textContent = name(sample) + ", score " + sample.score.toFixed(3);
+    Array.prototype.forEach.call(labels.options, function (choice) {
+      choice.disabled = choice.value === String(sample.given);
+    });
+    var label = chosen[sample.id];
+    if (label === undefined) label = found && found.decision === "wrong" ? found.label : sample.suggested;
+    labels.value = label === sample.given ? "" : String(label);
+  }
+
+  function decide(decision) {
+    if (current < 0) return;
+    var sample = samples[current], label = null;
+    if (decision === "right") label = sample.given;
+    if (decision === "wrong") {
+      if (labels.value === "") {
+        element("message").textContent = "Choose the correct label first.";
+        labels.focus();
+        return;
+      }
+      label = Number(labels.value);
+    }
+    undone.push([current, decisions[sample.id]]);
+    decisions[sample.id] = { decision: decision, label: label };
+    save();
+    mark(current);
+    show(current + 1);
+  }
+
+  function undo() {
+    if (!undone.length) return;
+    var last = undone.pop(), id = samples[last[0]].id;
+    if (last[1]) decisions[id] = last[1]; else delete decisions[id];
+    save();
+    mark(last[0]);
+    show(last[0]);
+  }
+
+  function move(step) {
+    var visible = shown(), at = visible.indexOf(current) + step;
+    if (current >= 0 && at >= 0 && at < visible.length) select(visible[at]);
+  }
+
+  function columns() {
+    return getComputedStyle(list).gridTemplateColumns.split(" ").length;
+  }
+
+  var actions = {
+    w: function () { decide("wrong"); },
+    r: function () { decide("right"); },
+    s: function () { decide("skip"); },
+    u: undo,
+    l: function () { if (current >= 0) labels.focus(); },
+    j: function () { move(1); },
+    k: function () { move(-1); },
+    ArrowRight: function () { move(1); },
+    ArrowLeft: function () { move(-1); },
+    ArrowDown: function () { move(columns()); },
+    ArrowUp: function () { move(-columns()); }
+  };
+
+  document.addEventListener("keydown", function (event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target instanceof HTMLSelectElement) {
+      if (event.target === labels && (event.key === "Enter" || event.key === "Escape")) {
+        event.preventDefault();
+        cards[current].focus();
+      }
+      return;
+    }
+    var pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+    if (!Object.hasOwn(actions, pressed)) return;
+    event.preventDefault();
+    actions[pressed]();
+  });
+
+  // A text that spreadsheets would take for a formula starts with ', as in suspects.csv.
+  function cell(value) {
+    var text = String(value);
+    if (/^[=+\-@\t\r]/.test(text)) text = "'" + text;
+    return /[",;\r\n\t]/.test(text) ? '"' + text.replace(/"/g, '""') + '"' : text;
+  }
+
+  function csv() {
+    var rows = [["id", "path", "given", "decision", "label"]];
+    samples.forEach(function (sample) {
+      var found = decisions[sample.id];
+      if (!found) return;
+      var label = found.label === null ? "" : classes[found.label];
+      rows.push([sample.id, sample.path, classes[sample.given], found.decision, label]);
+    });
+    return rows.map(function (row) { return row.map(cell).join(",") + "\n"; }).join("");
+  }
+
+  function download() {
+    var link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([csv()], { type: "text/csv" }));
+    link.download = "decisions.csv";
+    link.click();
+    setTimeout(function () { URL.revokeObjectURL(link.href); }, 1000);
+  }
+
+  read();
+  list.classList.toggle("rows", samples.every(function (sample) { return !sample.image; }));
+  var counts = classes.map(function (_, number) {
+    return samples.filter(function (sample) { return sample.given === number; }).length;
+  });
+  option(classFilter, "", "all");
+  option(labels, "", "choose a label");
+  classes.forEach(function (text, number) {
+    if (counts[number]) option(classFilter, number, text + " (" + counts[number] + ")");
+    option(labels, number, text);
+  });
+  var cards = samples.map(card);
+  cards.forEach(function (_, position) { mark(position); });
+  [classFilter, stateFilter].forEach(function (filter) {
+    filter.addEventListener("change", function () {
+      show(0);
+      filter.focus();
+    });
+  });
+  labels.addEventListener("change", function () {
+    if (current >= 0 && labels.value !== "") chosen[samples[current].id] = Number(labels.value);
+    element("message").textContent = "";
+  });
+  Array.prototype.forEach.call(document.querySelectorAll("#actions button"), function (button) {
+    button.addEventListener("click", actions[button.dataset.key]);
+  });
+  element("filters").addEventListener("submit", function (event) { event.preventDefault(); });
+  element("download").addEventListener("click", download);
+  var undecided = samples.findIndex(function (sample) { return !decisions[sample.id]; });
+  show(Math.max(0, undecided));
+})();
