@@ -131,7 +131,7 @@ def audit(
     ] = None,
     options: RunOptions,
 ) -> None:
-    """Train on data, and write a page to judge the labels in, the most doubtful first.
+    """Train, and write a page to judge doubtful labels in.
 
     The page is a single file that works offline. Its decisions, downloaded as CSV, are applied with
     --apply, which writes a new label file; --force overwrites an existing one. Your files never change.

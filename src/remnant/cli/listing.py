@@ -32,7 +32,7 @@ def list_(
         str, typer.Argument(metavar="METHOD", help="With `settings`: list only those of this method.")
     ] = "",
 ) -> None:
-    """List methods, datasets, networks, noises, recipes, ...
+    """List methods, datasets, networks, noises and recipes.
 
     \b
     Examples:

@@ -74,7 +74,7 @@ def test_steps_after_the_last_checkpoint_are_written_again_and_appear_once(tmp_p
 
     with pytest.raises(Interrupted):
         execute(config, Options(out=tmp_path / "cut"), [TensorBoard(), StopAt(5)])
-    with pytest.raises(RuntimeError, match="power cut"):  # without a checkpoint of the last three steps
+    with pytest.raises(RemnantError, match="power cut"):  # without a checkpoint of the last three steps
         execute(config, Options(out=tmp_path / "cut"), [TensorBoard(), PowerCut(3)])
     assert scalars(execute(config, Options(out=tmp_path / "cut"), [TensorBoard()])) == expected
 
