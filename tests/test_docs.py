@@ -101,6 +101,7 @@ def test_the_commands_of_the_readme_run(checkout: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.keys() - {"README.md", "docs/own-data.md"}))
+@pytest.mark.slow
 def test_the_commands_of_the_other_pages_run(
     page: str, checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +129,7 @@ def test_the_python_of_a_page_runs(page: str, checkout: Path) -> None:
         exec(compile(code, page, "exec"), {"__name__": "__main__"})
 
 
+@pytest.mark.slow
 def test_the_package_of_the_docs_installs_and_its_names_run(checkout: Path) -> None:
     package, target = checkout / "package", checkout / "target"
     package.mkdir()

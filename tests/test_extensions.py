@@ -103,6 +103,7 @@ def invoke(
 # --- Python files ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_method_in_a_file_runs_and_resumes_from_the_command_line(file: Path, invoke: Invoke) -> None:
     words = ["run", "--method", "./mine.py:MINE", *SHORT, "schedule.period=2"]
     done = command(*words, cwd=file.parent)
@@ -313,6 +314,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_methods_networks_and_noises_of_an_installed_package_run(
     installed: Path, invoke: Invoke, tmp_path: Path
 ) -> None:
@@ -509,6 +511,7 @@ def test_the_description_of_a_function_depends_on_the_globals_it_uses(tmp_path: 
     assert len(digests) == 2
 
 
+@pytest.mark.slow
 def test_the_digest_of_an_object_is_the_same_in_every_process(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(FILE)
     code = (

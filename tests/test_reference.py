@@ -425,6 +425,7 @@ def test_the_reference_keeps_every_candidate_with_the_same_probability() -> None
     assert_kept_equally_often([kept_by_the_reference(uniforms.tolist()) for uniforms in trials(20_000)])
 
 
+@pytest.mark.slow
 def test_the_package_keeps_every_candidate_with_the_same_probability() -> None:
     uniforms = trials(4_000)
     kept = [kept_by_the_package(own) for own in uniforms]

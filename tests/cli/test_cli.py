@@ -103,6 +103,7 @@ def test_output_that_cannot_be_written_is_not_a_traceback(
     assert (done.returncode, done.stderr) == (code, message)
 
 
+@pytest.mark.slow
 def test_a_run_can_be_shown_in_any_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ASCII.items():
         monkeypatch.setenv(name, value)

@@ -14,6 +14,7 @@ from remnant.cli.run import parse
 from remnant.errors import RemnantError
 
 
+@pytest.mark.slow
 def test_the_last_line_printed_is_the_run_folder(tmp_path: Path) -> None:
     done = remnant("run", *TINY, cwd=tmp_path)
     assert done.returncode == 0
@@ -122,6 +123,7 @@ def test_tensorboard_events_are_written_if_asked_for(invoke: Invoke) -> None:
     assert not (Path(invoke(*words, "--seed", "1").out.strip()) / "tensorboard").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_the_same_command_resumes(invoke: Invoke, tmp_path: Path) -> None:
     words = ["run", *TINY, "epochs=12"]
     words.remove("epochs=2")

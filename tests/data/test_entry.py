@@ -76,6 +76,7 @@ def remnant(installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_a_run_uses_a_dataset_of_another_package(installed: Path, tmp_path: Path) -> None:
     settings = ["data=bears", "tasks=2", "epochs=2", "buffer_size=8", "net=small:4"]
     done = remnant(installed, "run", *settings, "--out", str(tmp_path))
@@ -87,6 +88,7 @@ def test_a_run_uses_a_dataset_of_another_package(installed: Path, tmp_path: Path
     assert again.stdout.splitlines()[-1] == done.stdout.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_noise_of_a_plug_in_is_shown_and_nothing_is_downloaded(installed: Path) -> None:
     shown = remnant(installed, "data", "noise", "bears", "--type", "symmetric:0.4")
     assert "bears, noise symmetric:0.4, seed 0" in shown.stdout

@@ -48,6 +48,7 @@ def compare(config: Config, run_in: RunIn, out: Path) -> Path:
 
 
 @pytest.mark.parametrize("method", EACH_METHOD)
+@pytest.mark.slow
 def test_a_run_of_each_method_in_parts_has_the_bits_of_the_cpu(
     method: str, run_in: RunIn, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ class Losses(Logger):
 
 
 @pytest.mark.parametrize("method", ["er-ace", "er+coteaching", "spr", "cnll"])
+@pytest.mark.slow
 def test_steps_do_not_read_their_losses_one_by_one(method: str, reads: list[Tensor], tmp_path: Path) -> None:
     execute(short(method, device=NAME), Options(out=tmp_path), [])
     assert not reads

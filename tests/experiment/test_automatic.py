@@ -100,7 +100,11 @@ def test_the_layout_depends_on_the_narrowest_convolution(net: str, is_last: bool
 
 def test_the_layout_of_each_recipe_is_fixed() -> None:
     layouts = {name: recipe.to_config(name, {}).channels_last for name in recipe.recipes()}
-    assert {name for name, layout in layouts.items() if layout is False} == {"cifar10-features", "digits", "fashion"}
+    assert {name for name, layout in layouts.items() if layout is False} == {
+        "cifar10-features",
+        "digits",
+        "fashion",
+    }
     assert "auto" not in layouts.values()
 
 

@@ -104,6 +104,7 @@ def test_the_error_after_a_divergence_names_the_learning_rate_to_lower(run_in: R
 
 
 @pytest.mark.parametrize("method", SHORT)
+@pytest.mark.slow
 def test_a_run_killed_at_random_steps_resumes_to_the_same_bytes(
     run_in: RunIn, tmp_path: Path, method: str
 ) -> None:

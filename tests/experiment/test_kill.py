@@ -72,6 +72,7 @@ def run_until_killed(config: Config, out: Path, call: str, nth: int) -> int:
 
 
 @pytest.mark.parametrize("call", CALLS)
+@pytest.mark.slow
 def test_a_run_killed_at_any_call_that_writes_a_checkpoint_resumes_to_the_same_bytes(
     run_in: RunIn, tmp_path: Path, call: str
 ) -> None:
@@ -98,6 +99,7 @@ def test_a_run_killed_at_random_steps_resumes_to_the_same_bytes(
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow
 def test_a_run_killed_in_a_consolidation_resumes_to_the_same_bytes(
     run_in: RunIn, tmp_path: Path, kind: str
 ) -> None:

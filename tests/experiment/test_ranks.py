@@ -88,6 +88,7 @@ def assert_close(found: Path, expected: Path) -> None:
             )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_two_ranks_give_the_results_of_one_process_also_if_one_is_killed(tmp_path: Path) -> None:
     config = with_net(TINY, tasks=2, epochs=2, per_class=8)
     one = run_once(config, tmp_path / "one")

@@ -37,6 +37,7 @@ def test_metrics_have_a_line_for_each_epoch_and_each_task(run_in: RunIn) -> None
 
 
 @pytest.mark.parametrize("method", ["aer-abs", "der++-aer-abs", "er-ace+alpha"])
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_to_the_same_result(run_in: RunIn, tmp_path: Path, method: str) -> None:
     config = tiny_config(method=method)
     whole = run_in(config, "whole")
@@ -337,6 +338,7 @@ def test_cifar10_trains_with_synthetic_noise_and_with_labels_from_a_file(
     assert found["classes"][0] == ["airplane", "automobile"]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_on_another_kind_of_machine_warns_and_lists_both(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def test_aer_abs_learns_from_skeletons_and_stores_them_unchanged() -> None:
     assert logits.isfinite().all()
 
 
+@pytest.mark.slow
 def test_a_network_learns_to_recognise_the_actions() -> None:
     data = action_dataset()
     task = make_stream(data, data.y, range(4), [4], 0.0, np.random.default_rng(0)).tasks[0]

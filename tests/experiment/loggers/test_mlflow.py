@@ -22,6 +22,7 @@ def histories(client, id: str) -> dict[str, list[tuple[int, float]]]:  # noqa: A
     return {name: [(m.step, m.value) for m in client.get_metric_history(id, name)] for name in names}
 
 
+@pytest.mark.slow
 def test_a_resumed_run_continues_its_mlflow_run_with_each_value_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

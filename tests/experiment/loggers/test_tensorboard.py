@@ -43,6 +43,7 @@ def test_every_step_epoch_and_task_is_written(tmp_path: Path) -> None:
     assert [value for _, value in found["buffer/separation"]] == pytest.approx(known)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_each_step_once(tmp_path: Path) -> None:
     config = tiny_config(**CONFIG)
     whole = execute(config, Options(out=tmp_path / "whole"), [TensorBoard()])

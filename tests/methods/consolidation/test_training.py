@@ -95,6 +95,7 @@ def test_a_consolidation_can_be_interrupted_at_every_step_and_resumed(name: str)
 
 
 @pytest.mark.parametrize("base", ["er", "er-ace", "der++-aer-abs", "gdumb"])
+@pytest.mark.slow
 def test_any_replay_method_can_have_any_consolidation(base: str) -> None:
     stream, method = tiny_stream(), METHODS[base]
     assert isinstance(method, Replay)

@@ -61,6 +61,7 @@ def everything(learner: SprLearner) -> bytes:
 
 
 @pytest.mark.parametrize("changes", [{}, {"delay": 7}, {"delay": 48}, {"batch": 100, "purified": 4}])
+@pytest.mark.slow
 def test_a_learner_interrupted_at_every_step_ends_with_the_same_bytes(changes: dict[str, int]) -> None:
     stream = tiny_stream()
     whole, resumed, saved = tiny_spr(stream, **changes), tiny_spr(stream, **changes), 0

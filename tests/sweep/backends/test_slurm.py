@@ -17,6 +17,7 @@ def test_a_machine_without_slurm_is_an_error(tmp_path: Path, monkeypatch: pytest
         SlurmWorkers(Resources("slurm"), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_job_that_was_cancelled_before_it_started_is_lost(tmp_path: Path) -> None:
     job = submitit.LocalExecutor(tmp_path).submit(print)
     job.cancel(check=False)
