@@ -30,7 +30,7 @@ from remnant.noise import NOISES
 from remnant.stream import split_evenly
 
 BY_ROWS = r"column|arrival:[1-9][0-9]{0,3}"  # tasks of a table, by its column `task` or in N equal parts
-FORMAT = 4  # of run folders; a new number gives every run a new folder
+FORMAT = 5  # of run folders; a new number gives every run a new folder
 
 
 class Config(BaseModel):
