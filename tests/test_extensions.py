@@ -231,6 +231,7 @@ def test_a_path_that_cannot_be_resolved_is_an_error(invoke: Invoke, tmp_path: Pa
     assert "expected a path" in done.err or "expected a Python file, found none at" in done.err
 
 
+@pytest.mark.slow
 def test_a_missing_file_is_a_message_of_the_program(tmp_path: Path) -> None:
     done = command("run", "--method", "./x.py:NAME", cwd=tmp_path)
     assert done.returncode == 2
@@ -455,6 +456,7 @@ class Own(Spr):
     """An algorithm with its own training loop, which no registry knows."""
 
 
+@pytest.mark.slow
 def test_an_algorithm_that_is_not_registered_runs_and_resumes_from_python(
     invoke: Invoke, tmp_path: Path
 ) -> None:

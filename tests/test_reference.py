@@ -365,6 +365,7 @@ def assert_frequencies(slots: list[int], probabilities: list[float]) -> None:
 
 @pytest.mark.parametrize(("slots_of", "draws"), [(fast_slots, 10_000), (slow_slots, 20_000)])
 @pytest.mark.parametrize("kind", VICTIMS)
+@pytest.mark.slow
 def test_victims_are_drawn_with_their_exact_probabilities(kind: str, slots_of: SlotsOf, draws: int) -> None:
     slots = slots_of(kind, accepting_uniforms(draws, 1))
     assert_frequencies([slot for [slot] in slots], PROBABILITIES[kind])
@@ -389,6 +390,7 @@ def pair_probabilities() -> list[float]:
 
 
 @pytest.mark.parametrize("slots_of", [fast_slots, slow_slots])
+@pytest.mark.slow
 def test_the_second_candidate_sees_the_buffer_that_the_first_has_changed(slots_of: SlotsOf) -> None:
     slots = slots_of("abs", accepting_uniforms(6_000, 2))
     assert_frequencies([7 * first + second for first, second in slots], pair_probabilities())
@@ -421,6 +423,7 @@ def assert_kept_equally_often(kept: list[list[int]]) -> None:
     assert np.abs(frequency - 0.1).max() < bound
 
 
+@pytest.mark.slow
 def test_the_reference_keeps_every_candidate_with_the_same_probability() -> None:
     assert_kept_equally_often([kept_by_the_reference(uniforms.tolist()) for uniforms in trials(20_000)])
 

@@ -118,6 +118,7 @@ def test_an_error_of_a_plug_in_names_the_package(
         assert name == "bear" or "bear-images" in done.err
 
 
+@pytest.mark.slow
 def test_a_faulty_plug_in_does_not_hide_the_other_datasets(installed: Path) -> None:
     shown = remnant(installed, "list", "data")
     assert shown.returncode == 0, shown.stderr
@@ -128,6 +129,7 @@ def test_a_faulty_plug_in_does_not_hide_the_other_datasets(installed: Path) -> N
     assert "[/red] foxes" in shown.stdout
 
 
+@pytest.mark.slow
 def test_two_packages_with_the_same_dataset_name_are_an_error(
     installed: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

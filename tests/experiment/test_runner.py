@@ -83,6 +83,7 @@ def test_a_resumed_run_knows_how_much_is_left(tmp_path: Path) -> None:
         assert sum(planned.values()) == pytest.approx(len(whole.left_after))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_interrupted_many_times_ends_with_the_same_result(
     run_in: RunIn, tmp_path: Path
 ) -> None:

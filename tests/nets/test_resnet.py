@@ -28,6 +28,7 @@ def test_the_shortcut_equals_a_strided_convolution() -> None:
     assert torch.allclose(block(x), torch.relu(out + shortcut), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_narrow_resnet_does_not_crash_with_odd_batches_and_two_threads() -> None:
     """In a separate process, because the bug in torch that is worked around ends the process."""
     program = """

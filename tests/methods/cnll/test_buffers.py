@@ -38,6 +38,7 @@ def test_no_sample_and_a_full_buffer_are_allowed() -> None:
     assert len(set(buffer.samples().id.tolist())) == 2
 
 
+@pytest.mark.slow
 def test_a_full_buffer_holds_each_sample_of_the_past_with_equal_probability() -> None:
     rng, runs = torch.Generator().manual_seed(0), 2000
     counts = torch.zeros(10)

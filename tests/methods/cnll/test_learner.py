@@ -432,6 +432,7 @@ def test_predictions_are_those_of_the_first_head() -> None:
     assert not torch.allclose(first, second, atol=1e-2)
 
 
+@pytest.mark.slow
 def test_two_learners_of_one_seed_are_equal_and_their_two_heads_differ() -> None:
     stream = tiny_stream()
     assert_same_weights(learned(stream), learned(stream))
