@@ -1,6 +1,7 @@
 import subprocess
 import sys
 
+import pytest
 import torch
 
 from remnant.nets.resnet import ResidualBlock, ResNet, photo_stem, small_stem

@@ -1,5 +1,6 @@
 from typing import Any
 
+import pytest
 import torch
 
 from remnant.buffer.buffer import Buffer
