@@ -338,6 +338,7 @@ SLOW = {"paper/ntu60": [pytest.mark.slow]}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW.get(n, [])) for n in recipe.recipes()])
+@pytest.mark.slow
 def test_a_recipe_runs_two_steps_per_task_on_data_of_its_shape(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ def test_a_run_of_each_method_in_parts_has_the_bits_of_the_cpu(
 
 
 @pytest.mark.parametrize("changes", [{"precision": "bf16"}, {"channels_last": True, "net": "resnet18:2"}])
+@pytest.mark.slow
 def test_precision_and_layout_have_the_bits_of_the_cpu(
     changes: dict[str, Any], run_in: RunIn, tmp_path: Path
 ) -> None:

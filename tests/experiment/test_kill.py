@@ -87,6 +87,7 @@ def test_a_run_killed_at_any_call_that_writes_a_checkpoint_resumes_to_the_same_b
 
 
 @pytest.mark.parametrize("method", ["aer-abs", "der++-aer-abs", "er-ace"])
+@pytest.mark.slow
 def test_a_run_killed_at_random_steps_resumes_to_the_same_bytes(
     run_in: RunIn, tmp_path: Path, method: str
 ) -> None:
