@@ -252,7 +252,7 @@ def table(
     seed. Below the table is a list of all runs with the settings in which they differ.
 
     With --update, the tables between comments `<!-- table: FILE.json noise=... metric=... -->` and
-    `<!-- /table -->` of Markdown documents are generated anew.
+    `<!-- /table -->` of Markdown documents are regenerated.
     """
     if update:
         update_documents([Path(name) for name in update.split(",")])
@@ -278,7 +278,7 @@ def table(
 
 
 def update_documents(paths: Sequence[Path]) -> None:
-    """Generate the tables of documents anew; the results they name are relative to the working directory."""
+    """Regenerate the tables of documents; the results they name are relative to the working directory."""
     from remnant.experiment.checkpoint import write_atomically
     from remnant.report.markers import updated
 

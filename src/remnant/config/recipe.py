@@ -33,7 +33,12 @@ PARTS = REGISTRIES | {"data": OWN_DATA}  # what has settings of its own
 
 def recipes() -> dict[str, str]:
     """Return the text of each packaged recipe."""
-    return dict(sorted(_texts(files("remnant.config") / "recipes")))
+    return packaged_texts(files("remnant.config") / "recipes")
+
+
+def packaged_texts(folder: Traversable) -> dict[str, str]:
+    """Return the text of each TOML file in a folder of the package, by its path without the suffix."""
+    return dict(sorted(_texts(folder)))
 
 
 def _texts(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:

@@ -115,9 +115,9 @@ def _compute(
         tqdm(total=total, desc="features", mininterval=interval) as bar,
     ):
         for source, found in digests.items():
-            todo = missing(store, found)
-            for start in range(0, len(todo), PART):
-                part, vectors = torch.tensor(todo[start : start + PART]), []
+            images = missing(store, found)
+            for start in range(0, len(images), PART):
+                part, vectors = torch.tensor(images[start : start + PART]), []
                 for index in part.split(BATCH):
                     vectors.append(embed_filled(backbone, source.take(index), backend.device))
                     bar.update(len(index))

@@ -10,12 +10,11 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any
 
 from remnant.config import Config
 from remnant.config.checks import unused_settings
-from remnant.config.recipe import to_config
+from remnant.config.recipe import packaged_texts, to_config
 from remnant.config.registries import COMPONENTS, REGISTRIES
 from remnant.errors import RemnantError, nearest
 
@@ -26,15 +25,7 @@ Table = Mapping[str, Any]
 
 def grids() -> dict[str, str]:
     """Return the text of each packaged grid."""
-    return dict(sorted(_texts(files("remnant.sweep") / "grids")))
-
-
-def _texts(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:
-    for file in folder.iterdir():
-        if file.is_dir():
-            yield from _texts(file, f"{prefix}{file.name}/")
-        elif file.name.endswith(".toml"):
-            yield prefix + file.name.removesuffix(".toml"), file.read_text(encoding="utf-8")
+    return packaged_texts(files("remnant.sweep") / "grids")
 
 
 def read_grid(name: str) -> dict[str, Any]:

@@ -100,13 +100,13 @@ class _Scan:
 
     def images(self, folder: str) -> Iterator[str]:
         """Yield the images in a folder and the folders in it."""
-        todo = [folder]
-        while todo:
-            inside = todo.pop()
+        unvisited = [folder]
+        while unvisited:
+            inside = unvisited.pop()
             for entry in self._entries(inside):
                 name = f"{inside}/{entry.name}"
                 if entry.is_dir():
-                    todo.append(name)
+                    unvisited.append(name)
                 elif not is_image(entry.name):
                     self.left_out[name] = (
                         f"not the suffix of an image: {os.path.splitext(entry.name)[1] or 'none'}"
