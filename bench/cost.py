@@ -82,7 +82,7 @@ class Bare:
 
     def __init__(self, config: Config, stream: Stream) -> None:
         self.config, self.transform = config, stream.spec.transform
-        self.net = net_builder(config, stream, build_backend(config))("net")
+        self.net = net_builder(config, stream.spec, build_backend(config))("net")
         self.optimizer = new_sgd(self.net.parameters(), config.lr, 0.0, 0.0)
 
     def learn(self, task: Task) -> Iterator[StepDone]:

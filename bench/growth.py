@@ -38,7 +38,7 @@ from remnant.methods.timing import Only, fill
 from remnant.stream import Stream, Task, make_stream
 from remnant.transforms.image import ImageTransform
 
-FIRST = {"buffer": 200, "classes": 10, "tasks": 2}
+FIRST = {"buffer": 200, "classes": 100, "tasks": 2}
 COLOURS = ("#1f77b4", "#d62728", "#2ca02c")
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 BATCH, SAMPLES = 32, 2000
 PEERS = {
-    "capymoa": ["capymoa"],
+    "capymoa": ["capymoa[torch]"],
     "avalanche": ["avalanche-lib"],
 }
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 Rows = Iterable[tuple[str, str]]
 
 LISTS = ("methods", "data", "nets", "noises", "recipes", "grids")
-COMPONENTS = ("objectives", "schedules", "insertions", "replacements", "consolidations", "algorithms")
+COMPONENTS = (
+    *("objectives", "schedules", "insertions", "replacements", "rebuilds", "consolidations"),
+    "algorithms",
+)
 MORE = (*COMPONENTS, "settings")
 
 

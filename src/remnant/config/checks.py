@@ -77,7 +77,9 @@ def unused_settings(config: Config) -> set[str]:
     for phase in phases(config.schedule, config.epochs):
         done |= phase
     if not done & (Phase.REPLAY | Phase.WRITE):
-        unused |= {"buffer_size", "insertion", "replacement", "scoring"}
+        unused |= {"buffer_size", "rebuild"}
+    if Phase.WRITE not in done:
+        unused |= {"insertion", "replacement", "scoring"}
     if Phase.TRAIN not in done:
         unused |= {"lr", "lr_drops", "momentum", "weight_decay"}
     return unused

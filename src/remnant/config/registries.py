@@ -13,6 +13,7 @@ from remnant.methods.consolidation import CONSOLIDATIONS
 from remnant.methods.epoch_schedule import SCHEDULES
 from remnant.methods.objective import OBJECTIVES
 from remnant.methods.protocol import Algorithm
+from remnant.methods.rebuild import REBUILDS
 from remnant.methods.registry import ALGORITHMS, METHODS, SUFFIXES, with_suffix
 from remnant.nets import NETS
 from remnant.noise import NOISES
@@ -26,17 +27,18 @@ REGISTRIES: dict[str, Registry] = {
     "scoring": Registry("scoring", SCORINGS),
     "insertion": Registry("insertion", INSERTIONS),
     "replacement": Registry("replacement", REPLACEMENTS),
+    "rebuild": Registry("rebuild", REBUILDS),
     "consolidation": Registry("consolidation", CONSOLIDATIONS),
     "algorithm": Registry("algorithm", ALGORITHMS),
 }
 OWN_DATA = Registry("own data", KINDS)
 METHOD_NAMES = Registry("method", METHODS, "remnant.methods")
-COMPONENTS = ("objective", "schedule", "scoring", "insertion", "replacement", "consolidation")
+COMPONENTS = ("objective", "schedule", "scoring", "insertion", "replacement", "rebuild", "consolidation")
 OF_METHOD = (*COMPONENTS, "algorithm")  # settings that follow from the method
 CUSTOM = "custom"  # the method of a combination of components that has no name
 # Attributes that an object needs to be used instead of a name.
 REQUIRED = {
-    **dict.fromkeys(("noise", "net", "schedule", "replacement"), ("__call__",)),
+    **dict.fromkeys(("noise", "net", "schedule", "replacement", "rebuild"), ("__call__",)),
     "objective": ("__call__", "sample_loss", "keeps_logits", "normed_head"),
     "scoring": ("limit",),
     "insertion": ("needs_loss", "count", "choose"),

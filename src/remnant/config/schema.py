@@ -64,6 +64,7 @@ class Config(BaseModel):
     scoring: Any = Field(None, description="when losses of stored samples are measured")
     insertion: Any = Field(None, description="which samples of a batch may be inserted into the buffer")
     replacement: Any = Field(None, description="which stored samples are replaced")
+    rebuild: Any = Field(None, description="how the buffer is rebuilt at the end of a task")
     consolidation: Any = Field(None, description="training on the buffer alone at the end of a task")
     algorithm: Any = Field(None, description="training loop, which the method determines")
     buffer_size: int = Field(

@@ -33,3 +33,8 @@ def _kind(value: object, start: int) -> str:
     if isinstance(value, Tensor):
         return f"a tensor of {value.dtype} with {value.ndim} dimensions {list(value.shape)[start:]}"
     return type(value).__name__
+
+
+def clone(state: dict[str, Any]) -> dict[str, Any]:
+    """Copy nested dicts of tensors."""
+    return {k: clone(v) if isinstance(v, dict) else v.clone() for k, v in state.items()}

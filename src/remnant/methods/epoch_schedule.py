@@ -76,6 +76,15 @@ class WriteFirst:
 
 
 @dataclass(frozen=True)
+class ReplayOnly:
+    """Train and replay in every epoch; the buffer is written at the end of the task, when it is rebuilt."""
+
+    def __call__(self, epoch: int, epochs: int) -> Phase:
+        """Return the phase of an epoch."""
+        return Phase.LEARN
+
+
+@dataclass(frozen=True)
 class Collect:
     """Write to the buffer in one pass over the task, without training: all training is on the buffer."""
 
@@ -89,6 +98,7 @@ SCHEDULES: dict[str, Schedule] = {
     "alternate": Alternate(),
     "stream-only": StreamOnly(),
     "write-first-epoch": WriteFirst(),
+    "replay-only": ReplayOnly(),
     "collect": Collect(),
 }
 

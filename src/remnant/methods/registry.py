@@ -1,6 +1,6 @@
 """Registry of all methods by name.
 
-A replay method is a combination of six components. SPR and CNLL are algorithms with their own training
+A replay method is a combination of seven components. SPR and CNLL are algorithms with their own training
 loops.
 """
 
@@ -24,9 +24,10 @@ from remnant.methods.consolidation import (
     MixMatch,
     PuriDivER,
 )
-from remnant.methods.epoch_schedule import Alternate, Collect, StreamOnly, WriteFirst
+from remnant.methods.epoch_schedule import Alternate, Collect, ReplayOnly, StreamOnly, WriteFirst
 from remnant.methods.objective import AsymmetricCrossEntropy, CrossEntropy, DarkReplay, OneBatch
 from remnant.methods.protocol import Algorithm
+from remnant.methods.rebuild import Trusted
 from remnant.methods.replay import Replay
 from remnant.methods.spr import Spr
 
@@ -46,6 +47,9 @@ AER_ABS = replace(AER, replacement=BALANCED, about="aer with abs: the paper's me
 AER_ABS_NOACE = replace(AER_ABS, objective=CrossEntropy(), about="aer-abs with plain cross-entropy")
 DER = replace(ER, objective=DarkReplay(), about="dark experience replay: stored labels and logits")
 DER_AER_ABS = replace(AER_ABS, objective=DarkReplay(), about="der++ with the components of aer-abs")
+TRACE = replace(
+    ER_ACE, schedule=ReplayOnly(), rebuild=Trusted(), about="er-ace; stores trusted samples after each task"
+)
 
 Kind = TypeVar("Kind", bound=Consolidation)
 
@@ -118,6 +122,8 @@ METHODS: dict[str, Algorithm] = {
     "aer-abs+consolidation": replace(
         AER_ABS, consolidation=MixMatch(), about="aer-abs, then MixMatch on the buffer: the paper's best"
     ),
+    "trace-nofit": TRACE,
+    "trace": replace(TRACE, consolidation=BufferFit(), about="trace-nofit, then cross-entropy on the buffer"),
     "gdumb": GDUMB,
     "gdumb+coteaching": GDUMB_COTEACHING,
     "gdumb+dividemix": GDUMB_DIVIDEMIX,

@@ -1,4 +1,4 @@
-"""Replay methods: Algorithm 1 of the paper, with six components that can be exchanged.
+"""Replay methods: Algorithm 1 of the paper, with seven components that can be exchanged.
 
 `Replay` defines a method; `ReplayLearner` trains it, and can be saved after any step and resumed bit for
 bit. B samples of the stream, C classes.
@@ -20,6 +20,7 @@ from remnant.buffer.selection import NO_DECISION, Scorer, Selection
 from remnant.engine.inference import predict, predict_stored
 from remnant.engine.learning_rate import step_decay
 from remnant.engine.optimizer import load_momentum, momentum_of, new_sgd, set_learning_rate, weights_of
+from remnant.engine.state import clone
 from remnant.methods.consolidation import Consolidation, ConsolidationContext, NoConsolidation
 from remnant.methods.consolidation.training import ConsolidationLoop
 from remnant.methods.epoch_schedule import Always, Phase, Schedule, phases
@@ -35,6 +36,7 @@ from remnant.methods.protocol import (
     Work,
     WorkPlan,
 )
+from remnant.methods.rebuild import NoRebuild, Rebuild
 from remnant.methods.replay_checks import replay_problems
 from remnant.methods.timing import Only, fill, first_steps
 from remnant.rng import Generators
@@ -53,6 +55,7 @@ class Replay:
     scoring: Scoring = Scoring()
     insertion: Insertion = Everything()
     replacement: Replacement = Reservoir()
+    rebuild: Rebuild = NoRebuild()
     consolidation: Consolidation | NoConsolidation = NoConsolidation()
     about: str = field(default="", compare=False)
 
@@ -136,6 +139,7 @@ class ReplayLearner:
             consolidation = cast(Consolidation, method.consolidation)
             consolidation.check_noise_rate(noise_rate, setup.spec.name)
             self.consolidation = ConsolidationLoop(consolidation, context, new_net)
+        self.rebuilt = -1  # the last task after which the buffer was rebuilt
         self.is_consolidated = False  # whether consolidation was the last training
 
     def learn(self, task: Task) -> Iterator[Event]:  # noqa: C901
@@ -171,6 +175,9 @@ class ReplayLearner:
             if Phase.ROLLBACK in phase:  # 11
                 self._load_weights(self.saved)  # 12
                 self.saved = {}
+        if self.rebuilt < task.number:
+            self.method.rebuild(self.buffer, task, self.trajectory.mean_margin(), rng.buffer)
+            self.rebuilt = task.number
         if self.consolidation is not None and len(self.buffer) > 1:  # BatchNorm needs two samples
             self.is_consolidated = True
             yield from self.consolidation.run(task.number)
@@ -262,6 +269,7 @@ class ReplayLearner:
             "selection": self.selection.state_dict(),
             "consolidation": {} if self.consolidation is None else self.consolidation.state_dict(),
             "is_consolidated": self.is_consolidated,
+            "rebuilt": self.rebuilt,
             "loop": self.loop.state_dict(),
             "trajectory": self.trajectory.state_dict(),
             "rng": self.rng.state_dict(),
@@ -274,6 +282,7 @@ class ReplayLearner:
             self._load_weights(state["saved"])
         self._load_weights(state["weights"])
         self.saved, self.is_consolidated = state["saved"], state["is_consolidated"]
+        self.rebuilt = state["rebuilt"]
         self.buffer.load_state_dict(state["buffer"])
         self.selection.load_state_dict(state["selection"])
         self.loop.load_state_dict(state["loop"])
@@ -287,8 +296,3 @@ class ReplayLearner:
 def _kept_logits(outcome: Outcome | None, phase: Phase) -> Tensor | None:
     """Return the logits to store with new samples; those of a network that is rolled back are not stored."""
     return None if outcome is None or Phase.ROLLBACK in phase else outcome.logits
-
-
-def clone(state: dict[str, Any]) -> dict[str, Any]:
-    """Copy nested dicts of tensors."""
-    return {k: clone(v) if isinstance(v, dict) else v.clone() for k, v in state.items()}

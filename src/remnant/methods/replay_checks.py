@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from remnant.buffer.base import needs_loss
 from remnant.methods.consolidation import CONSOLIDATIONS
-from remnant.methods.epoch_schedule import SCHEDULES, Phase, Schedule, phases
+from remnant.methods.epoch_schedule import SCHEDULES, Phase, ReplayOnly, Schedule, phases
 from remnant.methods.protocol import Problem, Setup
+from remnant.methods.rebuild import NoRebuild
 
 if TYPE_CHECKING:
     from remnant.methods.replay import Replay
@@ -47,7 +48,13 @@ def _writing_problems(method: "Replay", setup: Setup) -> Iterator[Problem]:
             "larger batches",
             *("insertion", "batch", "method"),
         )
-    if not any(Phase.WRITE in phase for phase in phases(method.schedule, epochs)):
+    is_written = any(Phase.WRITE in phase for phase in phases(method.schedule, epochs))
+    if isinstance(method.schedule, ReplayOnly) and isinstance(method.rebuild, NoRebuild):
+        yield Problem.of(
+            "schedule: with replay-only, the buffer is written at the end of a task; set rebuild=trusted",
+            *("schedule", "rebuild", "method"),
+        )
+    elif not is_written and isinstance(method.rebuild, NoRebuild):
         yield Problem.of(
             f"epochs: the schedule {_name(method.schedule)!r} with {epochs} epoch(s) never writes to the "
             "buffer, because the last epoch is a learning epoch; use at least 2",

@@ -78,6 +78,11 @@ class Trajectory:
         self.last[:, kind] = found
         self.epochs[kind] += 1
 
+    def mean_margin(self) -> Tensor:
+        """Return the mean margin of each sample over all epochs so far, (n,), on the CPU."""
+        total = self.sums[:, :, AGREEMENTS.index("margin")].sum(1)
+        return (total / self.epochs.sum()).cpu()
+
     def statistics(self, task: Task) -> Statistics:
         """Return the statistics of the task so far."""
         return Statistics(

@@ -10,8 +10,8 @@ from remnant.methods.consolidation.base import Consolidation, ConsolidationConte
 from remnant.methods.consolidation.division import Division, paired_batches
 from remnant.methods.consolidation.soft_labels import mixed_losses, refine, sharpen, uniformity
 from remnant.methods.loop import even_batches
-from remnant.methods.mixture import small_posterior
 from remnant.settings import expect, setting
+from remnant.suspects.mixture import small_posterior
 from remnant.transforms.mixing import beta
 
 

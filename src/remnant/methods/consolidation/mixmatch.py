@@ -8,8 +8,8 @@ from torch import Tensor
 from remnant.methods.consolidation.base import Consolidation, ConsolidationContext, StepBatch
 from remnant.methods.consolidation.division import Division
 from remnant.methods.consolidation.soft_labels import mixed_losses, refine, sharpen
-from remnant.methods.mixture import small_posterior
 from remnant.settings import expect, setting
+from remnant.suspects.mixture import small_posterior
 from remnant.transforms.mixing import beta
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from remnant.methods.consolidation.base import Consolidation, ConsolidationContext, StepBatch
 from remnant.methods.consolidation.division import Division, paired_batches
 from remnant.methods.consolidation.soft_labels import refine, soft_cross_entropy
-from remnant.methods.mixture import MIN_SAMPLES, small_posterior
 from remnant.settings import expect, setting
+from remnant.suspects.mixture import MIN_SAMPLES, small_posterior
 from remnant.transforms.mixing import cutmix
 
 GROUP_TOO_SMALL = "too few untrusted samples to relabel, or to use without labels"

@@ -4,8 +4,8 @@ import reference_consolidation as reference
 import torch
 from hypothesis import given, strategies as st
 
-from remnant.methods import mixture
-from remnant.methods.mixture import scaled, small_posterior
+from remnant.suspects import mixture
+from remnant.suspects.mixture import scaled, small_posterior
 
 
 def two_clusters(low: int, high: int, seed: int = 0) -> torch.Tensor:
