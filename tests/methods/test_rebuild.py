@@ -60,7 +60,7 @@ def test_the_lower_of_two_groups_is_not_trusted_if_training_disagrees_with_it() 
     low, high = torch.linspace(-4, -2, 40), torch.linspace(2, 4, 60)
     is_trusted = Trusted().is_trusted(torch.cat([low, high]))
     assert is_trusted.tolist() == [False] * 40 + [True] * 60
-    assert Trusted().is_trusted(torch.cat([low + 5, high + 5])).all()  # harder, but learned: clean labels
+    assert Trusted().is_trusted(torch.linspace(1, 9, 100)).all()  # some are harder, but all are learned
 
 
 def test_a_smallest_share_is_trusted_whatever_the_noise() -> None:

@@ -35,10 +35,16 @@ def test_log_odds_rise_with_the_value() -> None:
 
 
 def test_samples_that_are_merely_harder_than_others_are_trusted() -> None:
-    values = two_groups(100, 100)
+    values = torch.cat([two_groups(0, 80), two_groups(0, 20, 1) - 3])
     found = separate(values, values + 10, zeros(values), zeros(values))
     assert not found.is_suspect.any()
     assert not found.noise.any()
+
+
+def test_labels_that_were_learned_by_heart_are_doubtful_if_they_are_far_from_the_others() -> None:
+    values = two_groups(30, 70)  # six standard deviations apart
+    found = separate(values, values + 10, zeros(values), zeros(values))
+    assert found.is_suspect.tolist() == [True] * 30 + [False] * 70
 
 
 def test_each_label_has_its_own_threshold() -> None:

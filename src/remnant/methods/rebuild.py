@@ -13,7 +13,7 @@ from torch import Tensor
 from remnant.buffer import Buffer
 from remnant.settings import expect, setting
 from remnant.stream import Task
-from remnant.suspects.threshold import log_odds
+from remnant.suspects.threshold import is_doubtful, log_odds
 
 # (buffer, task, mean margins (n,) of its samples, generator) -> None; changes the buffer
 Rebuild = Callable[[Buffer, Task, Tensor, torch.Generator], None]
@@ -32,7 +32,7 @@ class Trusted:
     """TRACE: all classes get equally many slots, and new samples are drawn from those with trusted labels.
 
     The labels of a class with the highest mean margins are trusted: those of the upper one of two Gaussians,
-    or all of them if training agrees with the labels of the lower one, too.
+    or all of them if the lower one is merely harder to learn.
     """
 
     least: float = setting(0.25, "smallest fraction of the samples of a class that is trusted")
@@ -53,13 +53,13 @@ class Trusted:
 
     def is_trusted(self, margin: Tensor) -> Tensor:
         """Return which samples of a class are trusted, from their mean margins (n,)."""
-        odds = log_odds(margin.double())
-        is_low = torch.zeros(len(margin), dtype=torch.bool) if odds is None else odds < 0
-        if not is_low.any() or margin[is_low].mean() >= 0:
+        margin = margin.double()
+        odds = log_odds(margin)
+        if odds is None or not is_doubtful(margin, margin, odds < 0):
             return torch.ones(len(margin), dtype=torch.bool)
         least = max(1, round(self.least * len(margin)))
         is_highest = margin >= margin.topk(least).values[-1]
-        return ~is_low | is_highest
+        return (odds >= 0) | is_highest
 
 
 def equal_quotas(slots: int, labels: Tensor) -> dict[int, int]:
