@@ -29,8 +29,8 @@ import torch
 from remnant.config import Config
 from remnant.config.recipe import to_config
 from remnant.engine.threads import compute_threads
-from remnant.experiment import metrics
 from remnant.experiment.build import build_learner, build_stream
+from remnant.experiment.evaluate import detection, known_scores
 from remnant.stream import Stream
 from remnant.suspects.collected import Collected
 from remnant.suspects.scores import SCORES
@@ -40,6 +40,7 @@ CELLS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "fashion": ({"per_class": 300, "net": "small:12"}, ["symmetric:0.4", "block:0.4"]),
     "digits": ({}, ["symmetric:0.4", "block:0.4"]),
     "cifar10-small": ({}, ["symmetric:0.4", "human:worse"]),
+    "cifar10-features": ({}, ["symmetric:0.4", "asymmetric:0.4", "human:worse"]),
 }
 FOLDS = 5
 METRICS = ("auroc", "average_precision", "precision_at_errors")
@@ -49,15 +50,6 @@ from cleanlab.rank import get_label_quality_scores
 given = np.load(sys.argv[1])
 np.save(sys.argv[2], get_label_quality_scores(given["y"], given["p"], method="self_confidence"))
 """
-
-
-def detection(trust: torch.Tensor, is_noisy: torch.Tensor) -> dict[str, float | None]:
-    """Return how well low values of `trust` detect noisy labels."""
-    return {
-        "auroc": metrics.auroc(-trust[~is_noisy], -trust[is_noisy]),
-        "average_precision": metrics.average_precision(-trust, is_noisy),
-        "precision_at_errors": metrics.precision_at_errors(-trust, is_noisy),
-    }
 
 
 def own_scores(config: Config, stream: Stream) -> Iterator[dict[str, Any]]:
@@ -71,10 +63,8 @@ def own_scores(config: Config, stream: Stream) -> Iterator[dict[str, Any]]:
     training = time.perf_counter() - start
     evidence = collected.evidence(stream.tasks, learner.predict)
     prediction = time.perf_counter() - start - training
-    for name, score in SCORES.items():
+    for name, score in known_scores(evidence):
         begin = time.perf_counter()
-        if not score(evidence[0]).isfinite().all():
-            continue
         found = scored(evidence, score)
         seconds = time.perf_counter() - begin + (prediction if name in ("end-margin", "margins") else 0.0)
         is_noisy = stream.truth[found.id] != found.y

@@ -27,6 +27,7 @@ PAGES = {
         "docs/usage.md",
         "docs/extend.md",
         "docs/experiments.md",
+        "docs/trace.md",
         "docs/learner.md",
         "docs/own-data.md",
     )

@@ -46,6 +46,8 @@ def test_a_run_lists_every_sample_once_and_measures_the_detection(run_in: RunIn)
     assert [float(row["score"]) for row in table] == sorted(float(row["score"]) for row in table)
     assert sum(row["in_buffer"] == "true" for row in table) == 20
     assert 0.5 < found["auroc"] <= 1
+    assert found["scores"][found["score"]]["auroc"] == found["auroc"]
+    assert "forgetting-rise" in found["scores"]
     assert result(folder)["files"].keys() >= {"suspects.csv"}
 
 

@@ -1,5 +1,6 @@
 """Evaluation of a learner: accuracy on the test splits, and the buffers compared with the true labels."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,8 @@ from remnant.experiment import metrics
 from remnant.methods.consolidation.division import Division
 from remnant.methods.protocol import TaskLearner
 from remnant.stream import Stream, Task, TestSplit
-from remnant.suspects.scores import DEFAULT
-from remnant.suspects.table import Scored
+from remnant.suspects.scores import DEFAULT, SCORES, Evidence, Score, Sum
+from remnant.suspects.table import Scored, scored
 
 MEASURED = 500  # samples of a task on which memorisation is measured: about 1 % of an epoch on CIFAR-10
 SEPARATED = 2500  # stored samples on which separation is measured
@@ -22,7 +23,10 @@ PURITIES = (
     *("noisy", "purity", "purity_distinct", "purity_per_task", "purity_per_class"),
     "purity_per_class_scaled",
 )
-SUSPECTS = ("auroc", "average_precision", "precision_at_errors", "precision", "recall", "label_correction")
+SUSPECTS = (
+    *("auroc", "average_precision", "precision_at_errors", "precision", "recall", "label_correction"),
+    "scores",
+)
 NOT_SEPARATED: dict[str, float | None] = dict.fromkeys(("separation", "loss_clean", "loss_noisy"))
 
 
@@ -199,12 +203,13 @@ def memorisation(learner: TaskLearner, task: Task, stream: Stream) -> dict[str, 
     }
 
 
-def suspects_report(found: Scored, stream: Stream) -> dict[str, Any]:
+def suspects_report(found: Scored, stream: Stream, evidence: Sequence[Evidence]) -> dict[str, Any]:
     """Return how many labels are suspect and, if the true labels are known, how well they were detected.
 
     noise_rate is the estimate in percent. auroc, average_precision and precision_at_errors are fractions;
     precision, recall and label_correction are percentages: suspect labels that are noisy, noisy labels that
-    are suspect, and noisy labels whose suggested label is the true one.
+    are suspect, and noisy labels whose suggested label is the true one. `scores` has the detection by every
+    known score.
     """
     report: dict[str, Any] = {
         "score": DEFAULT,
@@ -215,13 +220,29 @@ def suspects_report(found: Scored, stream: Stream) -> dict[str, Any]:
     }
     if stream.truth is None:
         return report
-    truth, doubt = stream.truth[found.id], -found.score
-    is_noisy = truth != found.y
+    truth = stream.truth[found.id]
+    is_noisy, scores = truth != found.y, known_scores(evidence)
     return report | {
-        "auroc": metrics.auroc(doubt[~is_noisy], doubt[is_noisy]),
-        "average_precision": metrics.average_precision(doubt, is_noisy),
-        "precision_at_errors": metrics.precision_at_errors(doubt, is_noisy),
+        **detection(found.score, is_noisy),
         "precision": metrics.percentage(is_noisy[found.is_suspect]),
         "recall": metrics.percentage(found.is_suspect[is_noisy]),
         "label_correction": metrics.recovered(found.suggested, found.y, truth),
+        "scores": {name: detection(scored(evidence, score).score, is_noisy) for name, score in scores},
     }
+
+
+def detection(score: Tensor, is_noisy: Tensor) -> dict[str, float | None]:
+    """Return how well low scores (n,) detect noisy labels, as fractions."""
+    doubt = -score
+    return {
+        "auroc": metrics.auroc(doubt[~is_noisy], doubt[is_noisy]),
+        "average_precision": metrics.average_precision(doubt, is_noisy),
+        "precision_at_errors": metrics.precision_at_errors(doubt, is_noisy),
+    }
+
+
+def known_scores(evidence: Sequence[Evidence]) -> Iterator[tuple[str, Score | Sum]]:
+    """Yield the scores that the evidence has values for; there is a rise only with forgetting epochs."""
+    for name, score in SCORES.items():
+        if score(evidence[0]).isfinite().all():
+            yield name, score

@@ -32,7 +32,7 @@ def write_results(
         write(name, content)
         hashes[name] = sha256(content)
     result = summarise(config, stream, history)
-    result["suspects"] = None if suspects is None else evaluate.suspects_report(suspects, stream)
+    result["suspects"] = None if suspects is None else evaluate.suspects_report(suspects, stream, evidence)
     write("result.json", result_file(result, hashes))
 
 
