@@ -31,14 +31,15 @@ class NoRebuild:
 class Trusted:
     """TRACE: all classes get equally many slots, and new samples are drawn from those with trusted labels.
 
-    The labels of a class with the highest mean margins are trusted: those of the upper one of two Gaussians,
-    or all of them if the lower one is merely harder to learn.
+    Where the labels of a class are doubtful, those with the highest mean margins are trusted, otherwise all
+    of them: the highest margins are those of the easiest samples, so that nothing else is stored without
+    need.
     """
 
-    least: float = setting(0.25, "smallest fraction of the samples of a class that is trusted")
+    share: float = setting(0.25, "fraction of a class that is trusted if its labels are doubtful")
 
     def __post_init__(self) -> None:
-        expect({"least in (0, 1]": 0 < self.least <= 1}, self)
+        expect({"share in (0, 1]": 0 < self.share <= 1}, self)
 
     def __call__(self, buffer: Buffer, task: Task, margin: Tensor, rng: torch.Generator) -> None:
         """Replace what was stored in this task, and remove random samples of classes above their quota."""
@@ -57,9 +58,7 @@ class Trusted:
         odds = log_odds(margin)
         if odds is None or not is_doubtful(margin, margin, odds < 0):
             return torch.ones(len(margin), dtype=torch.bool)
-        least = max(1, round(self.least * len(margin)))
-        is_highest = margin >= margin.topk(least).values[-1]
-        return (odds >= 0) | is_highest
+        return margin >= margin.topk(max(1, round(self.share * len(margin)))).values[-1]
 
 
 def equal_quotas(slots: int, labels: Tensor) -> dict[int, int]:
