@@ -58,13 +58,14 @@ def test_only_trusted_samples_are_stored_and_old_ones_remain() -> None:
 
 def test_the_highest_margins_are_trusted_if_training_disagrees_with_many_labels() -> None:
     margin = torch.cat([torch.linspace(-4, -2, 40), torch.linspace(2, 4, 60)])
-    assert Trusted().is_trusted(margin).nonzero().flatten().tolist() == list(range(75, 100))
-    assert Trusted(share=0.5).is_trusted(margin).sum() == 50
+    assert Trusted().is_trusted(margin, 10).nonzero().flatten().tolist() == list(range(75, 100))
+    assert Trusted(share=0.5).is_trusted(margin, 10).sum() == 50
+    assert Trusted().is_trusted(margin, 30).sum() == 30  # as many as there are slots
 
 
 def test_all_labels_are_trusted_if_some_are_merely_harder() -> None:
-    assert Trusted().is_trusted(torch.linspace(1, 9, 100)).all()
-    assert Trusted().is_trusted(torch.ones(5)).all()
+    assert Trusted().is_trusted(torch.linspace(1, 9, 100), 10).all()
+    assert Trusted().is_trusted(torch.ones(5), 10).all()
 
 
 def test_samples_stored_during_the_task_are_replaced() -> None:

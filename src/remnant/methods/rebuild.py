@@ -49,16 +49,17 @@ class Trusted:
         for label in task.y.unique().tolist():
             samples = torch.nonzero(task.y == label).flatten()
             free = quotas[label] - int((buffer.samples().y == label).sum())
-            chosen = shuffled(samples[self.is_trusted(margin[samples])], rng)[:free]
+            chosen = shuffled(samples[self.is_trusted(margin[samples], free)], rng)[:free]
             buffer.put(torch.arange(len(chosen)) + len(buffer), task.take(chosen), task.number)
 
-    def is_trusted(self, margin: Tensor) -> Tensor:
-        """Return which samples of a class are trusted, from their mean margins (n,)."""
+    def is_trusted(self, margin: Tensor, free: int) -> Tensor:
+        """Return which samples of a class are trusted, from their mean margins (n,): enough for its slots."""
         margin = margin.double()
         odds = log_odds(margin)
         if odds is None or not is_doubtful(margin, margin, odds < 0):
             return torch.ones(len(margin), dtype=torch.bool)
-        return margin >= margin.topk(max(1, round(self.share * len(margin)))).values[-1]
+        count = max(1, round(self.share * len(margin)), min(free, len(margin)))
+        return margin >= margin.topk(count).values[-1]
 
 
 def equal_quotas(slots: int, labels: Tensor) -> dict[int, int]:
