@@ -84,3 +84,17 @@ def test_groups_may_be_compared_with_a_method_instead_of_the_best() -> None:
     runs = [finished("er", faa=30.0), finished("aer", faa=50.0)]
     best, er = make_table(runs, [FAA], reference="er").rows["digits, symmetric:0.4"]
     assert (best.difference, er.difference) == (Summary(20.0, None, 1), None)
+
+
+def test_the_detection_by_any_score_is_a_metric_in_percent() -> None:
+    suspects = {"auroc": 0.5, "scores": {"mean-margin": {"auroc": 0.75, "precision_at_errors": 0.25}}}
+    run = finished("er")
+    run = type(run)(run.folder, run.config, run.result | {"suspects": suspects})
+    metrics = find_metrics(["auroc", "auroc:mean-margin", "hits:mean-margin", "auroc:end-margin"])
+    assert [metric.of(run) for metric in metrics] == [50, 75, 25, None]
+
+
+@pytest.mark.parametrize("name", ["auroc:margin", "faa:mean-margin", ":mean-margin"])
+def test_an_unknown_score_or_metric_is_refused(name: str) -> None:
+    with pytest.raises(RemnantError, match="unknown"):
+        find_metrics([name])

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from remnant.errors import RemnantError, nearest
 from remnant.experiment.metrics import mean, standard_error
 from remnant.report.runs import FinishedRun, differing_settings
+from remnant.suspects.scores import SCORES
 
 
 @dataclass(frozen=True)
@@ -18,13 +19,14 @@ class Metric:
     title: str
     path: tuple[str, ...]
     higher_is_better: bool = True
+    scale: int = 1  # 100 shows a fraction in percent
 
     def of(self, run: FinishedRun) -> float | None:
         """Return the value of a run, or None if it was not measured."""
         value: Any = run.result
         for key in self.path:
             value = value.get(key) if isinstance(value, Mapping) else None
-        return None if value is None else float(value)
+        return None if value is None else self.scale * float(value)
 
 
 METRICS = {
@@ -37,6 +39,8 @@ METRICS = {
         Metric("fwt", "forward transfer", ("fwt",)),
         Metric("purity", "purity", ("buffer", "purity")),
         Metric("balance", "balance", ("buffer", "balance")),
+        Metric("auroc", "suspects' AUROC", ("suspects", "auroc"), scale=100),
+        Metric("hits", "suspects' precision", ("suspects", "precision_at_errors"), scale=100),
         Metric("seconds", "seconds", ("seconds",), higher_is_better=False),
         Metric("rss", "peak MB", ("peak_rss_mb",), higher_is_better=False),
     )
@@ -86,13 +90,28 @@ class ResultTable:
 
 
 def find_metrics(names: Sequence[str]) -> tuple[Metric, ...]:
-    """Return metrics by name; raise RemnantError for an unknown name."""
-    for name in names:
-        if name not in METRICS:
-            raise RemnantError(
-                f"unknown metric {name!r}{nearest(name, METRICS)} Expected one of {', '.join(METRICS)}."
-            )
-    return tuple(METRICS[name] for name in dict.fromkeys(names))
+    """Return metrics by name; raise RemnantError for an unknown name.
+
+    `auroc:mean-margin` and `hits:mean-margin` are the detection of noisy labels by this suspicion score.
+    """
+    return tuple(_find_metric(name) for name in dict.fromkeys(names))
+
+
+def _find_metric(name: str) -> Metric:
+    base, colon, score = name.partition(":")
+    if base not in METRICS or (colon and base not in ("auroc", "hits")):
+        known = f"{', '.join(METRICS)}, auroc:SCORE, hits:SCORE"
+        raise RemnantError(f"unknown metric {name!r}{nearest(name, METRICS)} Expected one of {known}.")
+    if not colon:
+        return METRICS[base]
+    if score not in SCORES:
+        raise RemnantError(
+            f"unknown score {score!r}{nearest(score, SCORES)} Expected one of {', '.join(SCORES)}."
+        )
+    found = METRICS[base]
+    return replace(
+        found, name=name, title=f"{base} of {score}", path=("suspects", "scores", score, found.path[-1])
+    )
 
 
 def make_table(

@@ -15,7 +15,7 @@ from remnant.settings import read_file
 FORMAT = "remnant results 1"
 KEPT = (
     "method", "data", "noise", "noise_rate", "net", "seed", "tested_on", "faa", "ff", "aia", "bwt", "fwt",
-    "accuracy", "buffer_samples", "seconds", "peak_rss_mb", "versions", "git", "config_digest",
+    "accuracy", "buffer_samples", "suspects", "seconds", "peak_rss_mb", "versions", "git", "config_digest",
 )  # fmt: skip
 BUFFER = ("size", "noisy", "purity", "balance", "duplicates", "diversity")
 DECIMALS = 3
