@@ -108,10 +108,8 @@ def _find_metric(name: str) -> Metric:
         raise RemnantError(
             f"unknown score {score!r}{nearest(score, SCORES)} Expected one of {', '.join(SCORES)}."
         )
-    found = METRICS[base]
-    return replace(
-        found, name=name, title=f"{base} of {score}", path=("suspects", "scores", score, found.path[-1])
-    )
+    path = ("suspects", "scores", score, METRICS[base].path[-1])
+    return replace(METRICS[base], name=name, title=f"{base} of {score}", path=path)
 
 
 def make_table(
