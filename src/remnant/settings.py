@@ -103,7 +103,10 @@ def check_regular(path: Path) -> None:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the content of a regular file up to its size, which is 0 for endless files in /proc."""
+    """Return the content of a regular file; raise OSError for files in /proc, whose size is 0."""
     check_regular(path)
-    with path.open("rb") as file:
-        return file.read(os.fstat(file.fileno()).st_size)
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # an endless file may also block
+        content = file.read(os.fstat(file.fileno()).st_size)
+        if not content and file.read(1):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        return content

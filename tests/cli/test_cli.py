@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from cli_helpers import TINY, Invoke, remnant
 
+from remnant import cli
 from remnant.errors import Interrupted
 
 
@@ -93,7 +94,11 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIO
         (f"{LIST} | head -1; exit ${{PIPESTATUS[0]}}", 1, ""),
         (f"{LIST} >&-", 0, ""),
         (f"{LIST} >&- 2>&-", 0, ""),
-        (f"{LIST} > /dev/full", 2, "remnant: the output: No space left on device.\n"),
+        (
+            f"{LIST} > /dev/full",
+            2,
+            "remnant: a file, or the output, cannot be used: No space left on device.\n",
+        ),
     ],
 )
 def test_output_that_cannot_be_written_is_not_a_traceback(
@@ -131,3 +136,17 @@ def test_too_little_address_space_for_torch_is_an_error(tmp_path: Path) -> None:
         "Raise the limit: ulimit -v unlimited\n"
     )
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interruption_before_training_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sys.argv", ["remnant", "list", "methods"])
+    monkeypatch.setattr("remnant.cli.listing.show", interrupt)
+    with pytest.raises(SystemExit) as done:
+        cli.main()
+    assert done.value.code == 130
+    assert capsys.readouterr().err == "remnant: interrupted. Run the same command again.\n"

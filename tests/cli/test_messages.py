@@ -171,3 +171,8 @@ def test_characters_of_a_recipe_that_control_the_terminal_are_escaped(invoke: In
     assert "noise file:\\x1b]0;title\\x07.npy" in done.out
     assert "\\x1b]0;title\\x07.npy: expected a file of labels" in done.err
     assert "\x1b" not in done.out + done.err
+
+
+def test_several_seeds_of_a_run_are_a_comparison() -> None:
+    text = unknown_option(["--seeds", "0-1"], {"--seed": True})
+    assert text.endswith("use remnant compare --seeds 0-1")

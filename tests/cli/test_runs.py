@@ -7,6 +7,9 @@ from cli_helpers import TINY, Invoke
 from report_runs import measured, on_disk
 from run_folders import write_run
 
+from remnant.cli.runs import listed
+from remnant.report.folders import run_state
+
 matplotlib = pytest.importorskip("matplotlib")
 
 
@@ -70,6 +73,13 @@ def test_runs_are_listed_with_state_accuracy_and_disk_use(runs: Path, invoke: In
     assert lines[0].split() == ["run", "state", "method", "data", "noise", "seed", "FAA", "disk"]
     assert lines[1].split()[1:7] == ["finished", "aer-abs", "digits", "symmetric:0.4", "0", "70.0"]
     assert lines[-1].startswith("2 runs, ")
+
+
+def test_in_a_narrow_terminal_only_columns_that_are_not_in_the_name_are_listed(runs: Path) -> None:
+    states = [run_state(folder) for folder in sorted(runs.iterdir())]
+    lines = listed(states, 60)
+    assert lines[0].split() == ["run", "state", "FAA", "disk"]
+    assert all(len(line) <= 60 for line in lines)
 
 
 def test_without_runs_the_list_is_empty(invoke: Invoke) -> None:

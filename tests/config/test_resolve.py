@@ -10,6 +10,7 @@ from conftest import tiny_data
 from remnant.buffer import LowestLoss, Reservoir, loss_aware_victim
 from remnant.cli.listing import rows
 from remnant.config import Config, recipe, resolve
+from remnant.config.resolve import unknown_key
 from remnant.errors import RemnantError
 from remnant.methods.consolidation import MixMatch
 from remnant.methods.epoch_schedule import Alternate, Always
@@ -198,3 +199,7 @@ def test_a_mistake_is_answered_with_the_command_that_lists_what_is_known(
     assert re.findall("`remnant list (.*?)`", str(caught.value).splitlines()[-1]) == lists
     for name in lists:
         assert list(rows(name))
+
+
+def test_a_setting_of_own_data_is_suggested_for_its_name() -> None:
+    assert unknown_key("test_share").endswith("did you mean data.test_share?")

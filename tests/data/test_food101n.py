@@ -162,8 +162,8 @@ def test_unknown_labels_stay_unknown_in_any_class_order(home: Path) -> None:
 def test_no_noise_is_added_to_noisy_labels(home: Path) -> None:
     data = load("food101n", home.parent)
     with pytest.raises(RemnantError, match="true labels of food101n differ from its labels"):
-        check_clean(Symmetric(0.5), data)
-    check_clean(Given(), data)
+        check_clean(Symmetric(0.5), data.spec.name, is_clean=data.is_clean, has_truth=True)
+    check_clean(Given(), "food101n", is_clean=data.is_clean, has_truth=False)
 
 
 def run(*words: str) -> tuple[int, str]:

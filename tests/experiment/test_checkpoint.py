@@ -231,3 +231,15 @@ def test_a_checkpoint_that_could_be_endless_is_not_read(tmp_path: Path, target: 
     for read in (checkpoint.read, checkpoint.plain_values):
         with pytest.raises(checkpoint.READ_ERRORS):
             read(path)
+
+
+def test_a_folder_that_cannot_be_synced_is_not_reported_as_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("remnant.experiment.checkpoint._sync_folder", fail)
+    with pytest.raises(RemnantError, match="it was replaced, but may be lost"):
+        checkpoint.write_atomically(tmp_path / "file", b"new")
+    assert (tmp_path / "file").read_bytes() == b"new"

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 import remnant
 from remnant.config import recipe, resolve
 from remnant.errors import Interrupted, RemnantError
+from remnant.experiment import checkpoint
 from remnant.experiment.loggers import Logger
 from remnant.experiment.loggers.console import Quiet
 from remnant.experiment.result import check_run
@@ -69,6 +70,17 @@ def test_a_finished_run_is_not_repeated(run_in: RunIn, tmp_path: Path) -> None:
     (note,) = logger.notes
     assert note.startswith("this run is already finished")
     assert note.endswith("--force (force=True) repeats it")
+
+
+def test_a_damaged_checkpoint_of_a_finished_run_is_reported(run_in: RunIn, tmp_path: Path) -> None:
+    folder = run_in(tiny_config(), "runs")
+    newest = checkpoint.generations(folder / "checkpoint")[0]
+    newest.write_bytes(newest.read_bytes()[:-1])
+    logger = Notes()
+    execute(tiny_config(), Options(out=tmp_path / "runs"), [logger])
+    (note,) = logger.notes
+    assert f"{newest}: " in note
+    assert note.endswith("the run is finished, delete this file")
 
 
 def test_a_run_that_was_finished_by_other_code_is_reported(

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -93,3 +94,10 @@ def test_a_comparison_leaves_out_settings_of_components_that_a_method_does_not_h
     )
     assert (fit.consolidation.epochs, fit.buffer_size, fit.seed) == (7, 50, 3)
     assert finetune.buffer_size == 100
+
+
+def test_a_grid_that_is_not_a_regular_file_is_an_error(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "grid.toml")
+    for name in (str(tmp_path / "grid.toml"), "/dev/zero", str(tmp_path)):
+        with pytest.raises(RemnantError, match="it is not a regular file"):
+            read_grid(name)

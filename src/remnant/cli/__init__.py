@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from remnant.cli import compare, data, learner, listing, run, runs, sweep
-from remnant.cli.messages import fit
+from remnant.cli.messages import fit, shortened
 from remnant.engine.parallel.ranks import reports_errors
 from remnant.errors import RemnantError, memory_errors, printable
 
@@ -75,9 +75,13 @@ def main() -> None:
                 app()
         finally:
             sys.stdout.flush()  # here, since an error at the exit of Python would be a traceback
+    except SystemExit as done:
+        if type(getattr(done.__context__, "__cause__", None)) is KeyboardInterrupt:  # not while it trains
+            typer.echo("remnant: interrupted. Run the same command again.", err=True)
+        raise
     except RemnantError as error:
         if reports_errors():
-            typer.echo(fit(f"remnant: {printable(str(error))}", sys.stderr), err=True)
+            typer.echo(fit(f"remnant: {shortened(printable(str(error)))}", sys.stderr), err=True)
         sys.exit(2)
     except BrokenPipeError:  # the program that reads the output has ended, such as head
         _discard_output()
@@ -85,7 +89,8 @@ def main() -> None:
     except OSError as error:
         if error.filename is None:  # it may be the output that cannot be written
             _discard_output()
-        typer.echo(f"remnant: {error.filename or 'the output'}: {error.strerror or error}.", err=True)
+        place = error.filename or "a file, or the output, cannot be used"
+        typer.echo(f"remnant: {place}: {error.strerror or error}.", err=True)
         sys.exit(2)
 
 

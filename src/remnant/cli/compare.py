@@ -86,7 +86,7 @@ def split_list(text: str) -> list[str]:
 def compare(
     ctx: typer.Context,
     *,
-    methods: Methods,
+    methods: Methods = "",
     seeds: Seeds = "0-2",
     jobs: Jobs = 1,
     metric: MetricNames = "faa,ff,purity",
@@ -117,8 +117,11 @@ def compare(
     if report is not None:
         check_installed()
     recipe, settings = options.parse(ctx)
-    if "method" in settings or "seed" in settings:
-        raise RemnantError("expected --methods and --seeds, got a setting method or seed. Remove it.")
+    for name in ("method", "seed"):
+        if name in settings:
+            raise RemnantError(f"expected --{name}s, got {name}: write --{name}s {settings[name]}")
+    if not methods:
+        raise RemnantError("expected --methods: the names of methods, such as --methods er aer-abs")
     configs = comparison(recipe, split_list(methods), parse_seeds(seeds), settings)
     cells = run_sweep(configs, options, Resources(jobs=jobs), parent_of_run(recipe))
     if cells:
@@ -261,15 +264,17 @@ def table(
         raise RemnantError("expected run folders, or folders that contain them: remnant table runs")
     from remnant.report.runs import differing_settings, skipped_runs
     from remnant.report.tables import find_metrics, load_runs
+    from remnant.report.tables.grouping import benchmark_of, by_benchmark
 
     first, *_ = find_metrics(split_list(metric))
     found = load_runs(runs)
     if not found:
         raise RemnantError(f"{', '.join(map(str, runs))}: expected finished runs, found none.")
     print_runs(found, split_list(metric), table)
-    keys = [key for key in differing_settings(found) if key != "seed"]
+    differing = {name: differing_settings(runs) for name, runs in by_benchmark(found).items()}
     typer.echo("")
     for run in found:
+        keys = [key for key in differing[benchmark_of(run)] if key != "seed"]
         value = first.of(run)
         shown = "-" if value is None else f"{value:.1f}"
         typer.echo(" ".join([f"{shown:>6s}  {run.folder}", *_texts(run.settings(), keys)]))

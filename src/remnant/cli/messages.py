@@ -17,6 +17,9 @@ RECIPES = Path(__file__).parents[1] / "config" / "recipes"
 DEFAULTS = {"method": "aer-abs", "noise": "none", "data": "digits", "seed": 0}  # as in the schema
 
 
+MAX_LINE = 2000  # characters of a line of a message
+
+
 def fit(text: str, stream: TextIO, indent: str = "  ") -> str:
     """Return a text whose lines are wrapped between words if it is printed to a terminal.
 
@@ -29,6 +32,17 @@ def fit(text: str, stream: TextIO, indent: str = "  ") -> str:
         width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
     return "\n".join(wrapper.fill(line) for line in text.split("\n"))
+
+
+def shortened(text: str) -> str:
+    """Return a message without the middle of its lines if they are very long: they echo a user's input.
+
+    >>> shortened(500 * "a") == 500 * "a", len(shortened(9000 * "a"))
+    (True, 2005)
+    """
+    lines = text.split("\n")
+    half = MAX_LINE // 2
+    return "\n".join(f"{line[:half]} ... {line[-half:]}" if len(line) > MAX_LINE else line for line in lines)
 
 
 def first_line(recipe: str | None, settings: Mapping[str, Any], out: Path) -> str:
@@ -88,6 +102,8 @@ def unknown_option(words: Sequence[str], options: Mapping[str, bool], command: s
     for known, takes_value in options.items():
         instead[known.lstrip("-").replace("-", "_")] = f"{known} {value}" if takes_value else known
     close = difflib.get_close_matches(name, instead, n=1)
+    if name == "seeds" and "--seeds" not in options:
+        return f"expected a known option, got {option}: for several runs, use remnant compare --seeds {value}"
     if "." in name and name.partition(".")[0] in SETTINGS:
         return f"expected a known option, got {option}: write {name}={value}"
     if close:

@@ -1,5 +1,7 @@
 """The commands about existing runs, `report`, `runs` and `check`, and `demo`, which ends with a report."""
 
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,6 +10,7 @@ import typer
 
 from remnant.errors import RemnantError
 
+IN_NAME = ("method", "data", "noise", "seed")  # columns that repeat parts of the name of a run
 DEMO = ("finetune", "er", "er-ace", "aer-abs")  # methods of `remnant demo`
 
 if TYPE_CHECKING:
@@ -107,7 +110,8 @@ def runs(
 
     folders = named_runs(words or [], remove)
     states = [run_state(folder) for folder in folders]
-    for line in listed(states):
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    for line in listed(states, width):
         typer.echo(line)
     if remove and (yes or typer.confirm(f"Remove {len(states)} {'run' if len(states) == 1 else 'runs'}?")):
         _remove(folders)
@@ -133,8 +137,12 @@ def _run_folder(name: Path, place: Path) -> Path:
     return folder
 
 
-def listed(states: "Sequence[RunState]") -> list[str]:
-    """Return a line for each run, in columns, and one with their number and disk use."""
+def listed(states: "Sequence[RunState]", width: int) -> list[str]:
+    """Return a line for each run, in columns, and one with their number and disk use.
+
+    If the lines are longer than the width of the terminal, they have the columns only that are not part of
+    the name of a run.
+    """
     from remnant.report.folders import size_text
 
     header = ("run", "state", "method", "data", "noise", "seed", "FAA", "disk")
@@ -142,10 +150,12 @@ def listed(states: "Sequence[RunState]") -> list[str]:
         (s.folder.name, s.state, s.method, s.data, s.noise, s.seed, s.faa, size_text(s.size)) for s in states
     ]
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    is_narrow = sum(widths) + 2 * len(widths) > width
+    shown = [number for number, name in enumerate(header) if not is_narrow or name not in IN_NAME]
     lines = [
         "  ".join(
-            cell.rjust(width) if number >= 5 else cell.ljust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+            row[number].rjust(widths[number]) if number >= 5 else row[number].ljust(widths[number])
+            for number in shown
         )
         for row in ([header] if rows else []) + rows
     ]

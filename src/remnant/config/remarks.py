@@ -31,7 +31,7 @@ def without_recipe(config: Config, recipe: object, settings: Mapping[str, Any]) 
         shown[key] = short(REGISTRIES[key], getattr(config, key))
     chosen = " ".join(f"{key}={shown[key]}" for key in MAIN if shown.get(key))
     if isinstance(config.data, OwnData):
-        one_task = "" if config.tasks == 1 else "; tasks=1 learns all classes at once"
+        one_task = "" if {"tasks", "split"} & settings.keys() else "; tasks=1 learns all classes at once"
         return [_counts(config.data), f"no recipe, defaults are used: {chosen}{one_task}"]
     others = [name for name, text in recipes().items() if tomllib.loads(text).get("data") == config.data]
     advice = f"; recipes for {config.data}: {', '.join(others)}" if others else ""

@@ -22,7 +22,7 @@ from remnant.config.registries import (
     fitted_to,
 )
 from remnant.config.schema import Config
-from remnant.data import Dataset, OwnData, Spec, entry
+from remnant.data import KINDS, Dataset, OwnData, Spec, entry
 from remnant.errors import RemnantError, nearest
 from remnant.extensions import Registry, with_absolute_paths
 from remnant.methods.protocol import Algorithm
@@ -190,6 +190,7 @@ def unknown_key(key: str) -> str:
         for kind, registry in REGISTRIES.items()
         if any(key in settings(value) for value in registry.loaded.values())
     ]
+    owners += ["data." + key] if any(key in settings(kind) for kind in KINDS.values()) else []
     hint = f"; did you mean {' or '.join(owners)}?" if owners else nearest(key, DEFAULTS)
     return f"unknown key {key!r}{hint}"
 

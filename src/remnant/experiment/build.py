@@ -32,11 +32,14 @@ AUTOMATIC = ("device", "precision", "channels_last")  # settings that may be `au
 
 def build_dataset(config: Config, data_dir: Path | None) -> tuple[Dataset, Labels]:
     """Load the dataset and draw the noise; return the dataset and the observed training labels."""
+    if isinstance(config.data, OwnData):  # before images are decoded
+        may_be_clean = config.data.clean or bool(config.data.listing.truth)
+        check_clean(config.noise, config.data.path, is_clean=may_be_clean, has_truth=False)
     data = load(config.data, data_dir) if isinstance(config.data, str | OwnData) else config.data
     if config.per_class:
         # The same subset for all seeds: runs with different seeds differ in noise and training, not in data.
         data = subset(data, config.per_class, numpy_generator(0, "subset"))
-    check_clean(config.noise, data)
+    check_clean(config.noise, data.spec.name, is_clean=data.is_clean, has_truth=data.truth is not None)
     observed = config.noise(data, numpy_generator(config.seed, "noise"))
     _check_labels(observed, data, short(REGISTRIES["noise"], config.noise))
     return data, observed

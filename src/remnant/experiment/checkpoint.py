@@ -61,19 +61,21 @@ class History:
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file completely or not at all, and sync it to disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    consequence = "existing files are unchanged"
     try:
         with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        consequence = "it was replaced, but may be lost in a power failure"
         _sync_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):  # a disk that fails to write may also fail to delete
             temporary.unlink(missing_ok=True)
         raise RemnantError(
-            f"{path}: cannot be written ({error.strerror}); existing files are unchanged. Free some disk "
-            "space, remove what is in its place, or choose another folder with --out (out=...). Then run the "
+            f"{path}: cannot be written ({error.strerror}); {consequence}. Free some disk space, "
+            "remove what is in its place, or choose another folder with --out (out=...). Then run the "
             "same command again."
         ) from error
 

@@ -22,7 +22,7 @@ from remnant.experiment.lock import locked
 from remnant.experiment.loggers import Logger
 from remnant.experiment.loggers.console import progress_logger
 from remnant.experiment.loggers.metrics_file import MetricsFile
-from remnant.experiment.result import changed_config, damage, git_commit, is_finished, read_result
+from remnant.experiment.result import changed_config, check_run, damage, git_commit, is_finished, read_result
 from remnant.experiment.runner import Options, Run
 
 
@@ -136,10 +136,12 @@ def execute(config: Config, options: Options, loggers: Sequence[Logger], earlier
 
 
 def remark_if_finished(folder: Path) -> str:
-    """Return a line if a run is finished, and none of its files is damaged; otherwise an empty text."""
-    if not is_finished(folder) or damage(folder):
+    """Return a line if a run is finished, and none of its results is damaged; otherwise an empty text."""
+    problems = {name: problem for name, problem in check_run(folder).items() if problem}
+    if not is_finished(folder) or any(not name.startswith("checkpoint/") for name in problems):
         return ""
-    return f"this run is already finished{by_other_code(folder)}; --force (force=True) repeats it"
+    rest = "".join(f"; {folder / name}: {problem}" for name, problem in problems.items())
+    return f"this run is already finished{by_other_code(folder)}; --force (force=True) repeats it{rest}"
 
 
 def open_folder(folder: Path, removed: Sequence[str] | None, note: Callable[[str], None]) -> bool:

@@ -1,6 +1,6 @@
 """The registry of label noises by name."""
 
-from remnant.data.dataset import Dataset, Spec
+from remnant.data.dataset import Spec
 from remnant.errors import RemnantError
 from remnant.noise.base import ChecksDataset, Noise
 from remnant.noise.by_class import Asymmetric, Block, Clean, SuperclassRandom, Symmetric
@@ -35,16 +35,16 @@ def check_fits(noise: Noise, spec: Spec) -> None:
         noise.check(spec)
 
 
-def check_clean(noise: Noise, data: Dataset) -> None:
+def check_clean(noise: Noise, name: str, *, is_clean: bool, has_truth: bool) -> None:
     """Raise RemnantError if this noise would be added to labels that are not known to be clean.
 
     The noise rate and the purity of such labels would be unknown, and a rate of 0.4 would not mean 40 %.
     """
-    if data.is_clean or isinstance(noise, Clean | Given):
+    if is_clean or isinstance(noise, Clean | Given):
         return
-    found = "are unknown" if data.truth is None else "differ from its labels, which are noisy already"
+    found = "differ from its labels, which are noisy already" if has_truth else "are unknown"
     raise RemnantError(
-        f"noise is added to clean labels only, but the true labels of {data.spec.name} {found}. Set "
+        f"noise is added to clean labels only, but the true labels of {name} {found}. Set "
         "noise=none to train on its labels as they are or, if they are clean, declare that: "
         "data.clean=true for own data, arrays(..., truth=y) in Python."
     )

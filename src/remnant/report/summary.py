@@ -80,10 +80,10 @@ def show(folder: Path, command: Command) -> None:
     console.print(accuracies(result))
     accuracy, *rest = figures(result)
     table = Table(box=None, pad_edge=False, padding=0, show_header=False)
-    for width, justify in ((26, "left"), (10, "right")):
+    for width, justify in ((26, "left"), (10, "right"), (2, "left")):
         table.add_column(min_width=width, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for name, value, meaning in [accuracy, *(paper(config) if config else []), *rest]:
-        table.add_row(f"  {name}", value, f"[dim]  {escape(meaning)}[/]")
+        table.add_row(f"  {name}", value, "", f"[dim]{escape(meaning)}[/]")
     console.print(table, highlight=False)
     console.print()
     console.print(files(folder, result), markup=False, highlight=False, soft_wrap=True)

@@ -10,6 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from remnant.config import Config
@@ -17,6 +18,7 @@ from remnant.config.checks import unused_settings
 from remnant.config.recipe import packaged_texts, to_config
 from remnant.config.registries import COMPONENTS, REGISTRIES
 from remnant.errors import RemnantError, nearest
+from remnant.settings import read_file
 
 RECIPE, SEED, BLOCKS, ABOUT = "recipe", "seed", "grid", "about"
 MAX_RUNS = 100_000
@@ -34,9 +36,8 @@ def read_grid(name: str) -> dict[str, Any]:
     try:
         if not os.path.isfile(name) and name in known:
             return tomllib.loads(known[name])
-        with open(name, "rb") as file:
-            return tomllib.load(file)
-    except (FileNotFoundError, IsADirectoryError) as error:
+        return tomllib.loads(read_file(Path(name)).decode())
+    except FileNotFoundError as error:
         raise RemnantError(
             f"unknown grid {name!r}{nearest(name, known)} Expected a TOML file, or one of {', '.join(known)}."
         ) from error

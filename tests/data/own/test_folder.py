@@ -116,6 +116,15 @@ def test_the_folder_itself_may_be_a_link(home: Path, tmp_path: Path) -> None:
     assert len(listing(tmp_path / "link").labels) == 5
 
 
+def test_a_disk_is_not_searched_for_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("remnant.data.own.folder.MAX_LEFT_OUT", 5)
+    (tmp_path / "lib").mkdir()
+    for number in range(6):
+        (tmp_path / "lib" / f"{number}.so").touch()
+    with pytest.raises(RemnantError, match="found more than 5 other files, such as lib/"):
+        _ = listing(tmp_path)
+
+
 def test_a_folder_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
     def error(path: Path) -> str:
         with pytest.raises(RemnantError) as raised:
@@ -125,6 +134,8 @@ def test_a_folder_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
     expected = ": expected a folder of images for each of at least two classes, found "
     assert error(tmp_path / "no") == ": expected a folder with a folder for each class, found nothing."
     assert error(tmp_path) == f"{expected}no images."
+    (tmp_path / "photos").mkdir()
+    assert error(tmp_path / "photo").endswith("found nothing; did you mean 'photos'?")
     (tmp_path / "a.txt").write_text("x")
     assert error(tmp_path / "a.txt") == ": expected a folder with a folder for each class, found a file."
     write_image(tmp_path / "a.png")

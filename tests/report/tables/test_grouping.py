@@ -68,6 +68,14 @@ def test_each_benchmark_has_its_own_best() -> None:
     assert all(rows[0].difference is None for rows in table.rows.values())
 
 
+def test_settings_are_shown_only_if_they_differ_within_a_benchmark() -> None:
+    easy, hard = finished("er"), finished("er")
+    hard = type(hard)(
+        hard.folder, hard.config | {"noise": {"name": "none"}, "epochs": 3}, hard.result | {"noise": "none"}
+    )
+    assert [group.title for group in group_runs([easy, hard])] == ["er", "er"]
+
+
 def test_a_value_that_was_not_measured_is_left_out() -> None:
     run = finished("finetune")
     run = type(run)(run.folder, run.config, run.result | {"buffer": None})

@@ -10,7 +10,7 @@ import numpy as np
 
 from remnant.data.images import ImageList
 from remnant.data.own.listing import Listing, cache_name, class_notes, shortened
-from remnant.errors import RemnantError
+from remnant.errors import RemnantError, nearest
 from remnant.transforms.resizing import upright_crop
 
 if TYPE_CHECKING:
@@ -21,7 +21,15 @@ SUFFIXES = (
     *(".webp", ".bmp", ".tif", ".tiff"),
 )
 SYSTEM_FILES = ("thumbs.db", "desktop.ini")  # created by Windows; those of other systems are hidden
+MAX_LEFT_OUT = 100_000  # files; more of them are not a folder of images, but a disk
 TRAIN, TESTS = "train", ("test", "val", "validation")
+
+
+def _folders_in(folder: Path) -> list[str]:
+    try:
+        return [entry.name for entry in os.scandir(folder) if entry.is_dir()]
+    except OSError:
+        return []
 
 
 def read_folder(own: "OwnData") -> Listing:
@@ -29,7 +37,10 @@ def read_folder(own: "OwnData") -> Listing:
     home = Path(os.path.realpath(own.path))
     if not home.is_dir():
         what = "a file" if home.exists() else "nothing"
-        raise RemnantError(f"{own.path}: expected a folder with a folder for each class, found {what}.")
+        hint = nearest(home.name, _folders_in(home.parent))
+        raise RemnantError(
+            f"{own.path}: expected a folder with a folder for each class, found {what}{hint or '.'}"
+        )
     scan = _Scan(home, own.follow_links)
     test = test_folder(home)
     parts = [""] if test is None else [TRAIN, test]
@@ -111,6 +122,12 @@ class _Scan:
                     self.left_out[name] = (
                         f"not the suffix of an image: {os.path.splitext(entry.name)[1] or 'none'}"
                     )
+                    if len(self.left_out) > MAX_LEFT_OUT:
+                        raise RemnantError(
+                            f"{self.home}: expected a folder with a folder of images for each class, found "
+                            f"more than {MAX_LEFT_OUT:,} other files, such as {name}. Name the folder of the "
+                            "images."
+                        )
                 elif entry.is_file():
                     yield name
                 else:

@@ -138,15 +138,24 @@ def make_table(
 
 def group_runs(runs: Sequence[FinishedRun]) -> list[RunGroup]:
     """Return groups of runs that differ in the seed only; the first of two equal runs is used."""
-    shown = [key for key in differing_settings(runs) if not _is_in_title(key)]
+    differing = {name: differing_settings(found) for name, found in by_benchmark(runs).items()}
     groups: dict[str, RunGroup] = {}
     for run in runs:
         settings = {key: value for key, value in run.settings().items() if key != "seed"}
         identity = json.dumps([run.method, run.noise, settings], sort_keys=True)
+        shown = [key for key in differing[benchmark_of(run)] if not _is_in_title(key)]
         own = {key: settings[key] for key in shown if key in settings}
         group = groups.setdefault(identity, RunGroup(benchmark_of(run), run.method, own, {}))
         groups[identity] = RunGroup(group.benchmark, group.method, own, {run.seed: run} | dict(group.runs))
     return list(groups.values())
+
+
+def by_benchmark(runs: Sequence[FinishedRun]) -> dict[str, list[FinishedRun]]:
+    """Return the runs of each benchmark."""
+    found: dict[str, list[FinishedRun]] = {}
+    for run in runs:
+        found.setdefault(benchmark_of(run), []).append(run)
+    return found
 
 
 def _is_in_title(key: str) -> bool:
