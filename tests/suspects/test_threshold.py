@@ -21,7 +21,7 @@ def zeros(values: Tensor) -> Tensor:
 def test_two_gaussians_are_separated_and_their_shares_estimated(share: float) -> None:
     low = round(share * 500)
     values = two_groups(low, 500 - low)
-    found = separate(values, values, zeros(values), zeros(values))
+    found = separate(values, values, values, zeros(values), zeros(values))
     assert float(found.noise.mean()) == pytest.approx(share, abs=0.02)
     assert found.is_suspect[:low].double().mean() > 0.98
     assert found.is_suspect[low:].double().mean() < 0.02
@@ -35,30 +35,35 @@ def test_log_odds_rise_with_the_value() -> None:
 
 
 def test_samples_that_are_merely_harder_than_others_are_trusted() -> None:
-    values = torch.cat([two_groups(0, 80), two_groups(0, 20, 1) - 3])
-    found = separate(values, values + 10, zeros(values), zeros(values))
+    values = two_groups(30, 70)
+    found = separate(values, values + 10, values - 10, zeros(values), zeros(values))
     assert not found.is_suspect.any()
     assert not found.noise.any()
 
 
-def test_labels_that_were_learned_by_heart_are_doubtful_if_they_are_far_from_the_others() -> None:
-    values = two_groups(30, 70)  # six standard deviations apart
-    found = separate(values, values + 10, zeros(values), zeros(values))
-    assert found.is_suspect.tolist() == [True] * 30 + [False] * 70
+def test_labels_that_were_learned_by_heart_are_doubtful_if_the_final_network_disagrees() -> None:
+    values = two_groups(30, 70)
+    margin = torch.where(values < 0, 0.5, 4.0).double()
+    forgotten = separate(values, margin, torch.where(values < 0, -2.0, 3.0), zeros(values), zeros(values))
+    assert forgotten.is_suspect.tolist() == [True] * 30 + [False] * 70
+    kept = separate(values, margin, torch.where(values < 0, 2.0, 3.0), zeros(values), zeros(values))
+    assert not kept.is_suspect.any()
 
 
 def test_each_label_has_its_own_threshold() -> None:
     values = torch.cat([two_groups(30, 70), two_groups(30, 70, 1) + 50])
     y = torch.arange(2).repeat_interleave(100)
     margin = torch.cat([values[:100], values[100:] - 50])
-    assert separate(values, margin, y, zeros(values)).is_suspect.sum() == 60
+    assert separate(values, margin, margin, y, zeros(values)).is_suspect.sum() == 60
 
 
 def test_rare_labels_are_separated_with_the_others_of_their_task() -> None:
     values = two_groups(10, 30)
     y = torch.arange(40) % 4
     assert MIN_SAMPLES > 10
-    assert separate(values, values, y, zeros(values)).is_suspect.tolist() == [True] * 10 + [False] * 30
+    assert (
+        separate(values, values, values, y, zeros(values)).is_suspect.tolist() == [True] * 10 + [False] * 30
+    )
 
 
 @pytest.mark.parametrize("values", [[], [1.0], [2.0, 2.0, 2.0]])

@@ -13,7 +13,7 @@ from torch import Tensor
 from remnant.buffer import Buffer
 from remnant.settings import expect, setting
 from remnant.stream import Task
-from remnant.suspects.threshold import is_doubtful, log_odds
+from remnant.suspects.threshold import LEARNED, log_odds
 
 # (buffer, task, mean margins (n,) of its samples, generator) -> None; changes the buffer
 Rebuild = Callable[[Buffer, Task, Tensor, torch.Generator], None]
@@ -56,7 +56,7 @@ class Trusted:
         """Return which samples of a class are trusted, from their mean margins (n,): enough for its slots."""
         margin = margin.double()
         odds = log_odds(margin)
-        if odds is None or not is_doubtful(margin, margin, odds < 0):
+        if odds is None or not (odds < 0).any() or margin[odds < 0].mean() >= LEARNED:
             return torch.ones(len(margin), dtype=torch.bool)
         count = max(1, round(self.share * len(margin)), min(free, len(margin)))
         return margin >= margin.topk(count).values[-1]

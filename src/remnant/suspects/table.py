@@ -11,7 +11,16 @@ from torch import Tensor
 
 from remnant.buffer import Buffer
 from remnant.stream import Stream
-from remnant.suspects.scores import DEFAULT, MEAN_MARGIN, SCORES, Evidence, Score, Sum, standardised
+from remnant.suspects.scores import (
+    DEFAULT,
+    END_MARGIN,
+    MEAN_MARGIN,
+    SCORES,
+    Evidence,
+    Score,
+    Sum,
+    standardised,
+)
 from remnant.suspects.threshold import separate
 
 
@@ -59,7 +68,8 @@ def scored(evidence: Sequence[Evidence], score: Score | Sum | None = None) -> Sc
     score = score or SCORES[DEFAULT]
     y, task = torch.cat([e.statistics.y for e in evidence]), torch.cat([e.task for e in evidence])
     values = torch.cat([standardised(score(e), e.statistics.y) for e in evidence])
-    found = separate(values, torch.cat([MEAN_MARGIN(e) for e in evidence]), y, task)
+    margin, end = (torch.cat([score(e) for e in evidence]) for score in (MEAN_MARGIN, END_MARGIN))
+    found = separate(values, margin, end, y, task)
     return Scored(
         id=torch.cat([e.statistics.id for e in evidence]),
         task=task,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 MIN_SAMPLES = 20  # labels with fewer samples are separated together with those of their task
 ITERATIONS = 100
-CLEAR_GAP = 4.0  # standard deviations; clean labels, of which some are merely harder, have gaps of up to 3.7
+LEARNED = 1.0  # mean margin from which on training has clearly preferred the labels of a group
 
 
 class Separation(NamedTuple):
@@ -46,43 +46,25 @@ def log_odds(values: Tensor) -> Tensor | None:
     return odds
 
 
-def separate(values: Tensor, margin: Tensor, y: Tensor, task: Tensor) -> Separation:
+def separate(values: Tensor, margin: Tensor, end: Tensor, y: Tensor, task: Tensor) -> Separation:
     """Return which labels are doubtful, from scores `values` (n,), of which lower ones are more doubtful.
 
     The scores of the samples of one observed label are separated into two Gaussians. The lower one is
-    doubtful if its samples have a negative mean `margin`, that is, training preferred another class for
-    them, or if the two are far apart: labels that were learned by heart in many epochs have positive margins
-    as well. Otherwise its samples are merely harder than the others, and all of this label are trusted.
+    doubtful if training did not prefer the labels of its samples by their mean `margin`, and the network at
+    the end of the stream, by its margin `end`, prefers other classes even more. Otherwise its samples are
+    merely harder than the others, and all of this label are trusted.
     """
     group = torch.where(counts_of(y) < MIN_SAMPLES, -1 - task, y)
     is_suspect, noise = torch.zeros(len(y), dtype=torch.bool), torch.zeros_like(values)
     for own in (torch.nonzero(group == g).flatten() for g in group.unique()):
         odds = log_odds(values[own])
-        if odds is None or not is_doubtful(values[own], margin[own], odds < 0):
+        if odds is None or not (odds < 0).any():
             continue
-        is_suspect[own] = odds < 0
-        noise[own] = (-odds).sigmoid()
+        low = own[odds < 0]
+        if margin[low].mean() < LEARNED and (margin + end)[low].mean() < 0:
+            is_suspect[own] = odds < 0
+            noise[own] = (-odds).sigmoid()
     return Separation(is_suspect, noise)
-
-
-def is_doubtful(values: Tensor, margin: Tensor, is_low: Tensor) -> bool:
-    """Return whether the labels of the lower group are doubtful, and not only harder than the others."""
-    if not is_low.any():
-        return False
-    return bool(margin[is_low].mean() < 0) or gap(values, is_low) > CLEAR_GAP
-
-
-def gap(values: Tensor, is_low: Tensor) -> float:
-    """Return the distance between the means of two groups in standard deviations within the groups.
-
-    >>> gap(torch.tensor([0.0, 2.0, 9.0, 11.0]), torch.tensor([True, True, False, False]))
-    9.0
-    """
-    low, high = values[is_low], values[~is_low]
-    if not len(low) or not len(high):
-        return 0.0
-    within = torch.cat([low - low.mean(), high - high.mean()]).square().mean().sqrt()
-    return float((high.mean() - low.mean()) / within)
 
 
 def counts_of(y: Tensor) -> Tensor:
