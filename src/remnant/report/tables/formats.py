@@ -36,14 +36,18 @@ def _seeds(row: Row) -> str:
 
 
 def terminal(table: ResultTable) -> RenderableType:
-    """Return the table for the terminal: 80 columns suffice for three metrics."""
+    """Return the table for the terminal: 80 columns suffice for three metrics.
+
+    In narrower ones, values are wrapped between mean and error; words are never broken.
+    """
     blocks: list[RenderableType] = []
     for benchmark, rows in table.rows.items():
+        longest = max(len(word) for row in rows for word in row.group.title.split())
         grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold", title_justify="left")
-        grid.add_column("method", ratio=1, overflow="fold")
+        grid.add_column("method", ratio=1, overflow="fold", min_width=longest)
         for metric in table.metrics:
-            grid.add_column(metric.title, justify="right", no_wrap=True)
-        grid.add_column("to best", justify="right", no_wrap=True)
+            grid.add_column(metric.title, justify="right")
+        grid.add_column("to best", justify="right")
         grid.add_column("seeds", no_wrap=True)
         for row in rows:
             cells = [value_text(row.values[metric.name]) for metric in table.metrics]
