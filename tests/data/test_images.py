@@ -238,11 +238,9 @@ def test_a_damaged_table_of_skipped_files_is_an_error(photos: ImageList, content
         decode_images(photos.home, photos, SIDE)
 
 
-@pytest.mark.parametrize(
-    ("target", "found"), [("fifo", "it is not a regular file"), ("/proc/self/status", "another kind of file")]
-)
-def test_a_file_that_could_be_endless_is_not_an_image(tmp_path: Path, target: str, found: str) -> None:
+@pytest.mark.parametrize("target", ["fifo", "/proc/self/status"])
+def test_a_file_that_could_be_endless_is_not_an_image(tmp_path: Path, target: str) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "image.jpg").symlink_to(target)
-    with pytest.raises(ValueError, match=f"expected an intact image, found: {found}"):
+    with pytest.raises(ValueError, match="expected an intact image, found: it is not a regular file"):
         read_image(tmp_path / "image.jpg", SIDE)

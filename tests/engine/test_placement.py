@@ -67,6 +67,7 @@ def test_precision_and_layout_have_the_bits_of_the_cpu(
 
 
 @pytest.mark.parametrize("method", ["aer-abs", pytest.param("er+fit", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_skeletons_have_the_bits_of_the_cpu(method: str, run_in: RunIn, tmp_path: Path) -> None:
     skeletons = {"data": action_dataset(), "net": "efficientgcn-b0", "noise": "symmetric:0.2"}
     config = short(method, **skeletons, per_class=0, batch=12, buffer_size=6, channels_last=False)

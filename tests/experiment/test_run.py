@@ -79,7 +79,7 @@ def test_a_damaged_checkpoint_of_a_finished_run_is_reported(run_in: RunIn, tmp_p
     logger = Notes()
     execute(tiny_config(), Options(out=tmp_path / "runs"), [logger])
     (note,) = logger.notes
-    assert f"{newest}: " in note
+    assert f"{newest} is damaged: " in note
     assert note.endswith("the run is finished, delete this file")
 
 

@@ -17,7 +17,7 @@ RECIPES = Path(__file__).parents[1] / "config" / "recipes"
 DEFAULTS = {"method": "aer-abs", "noise": "none", "data": "digits", "seed": 0}  # as in the schema
 
 
-MAX_LINE = 2000  # characters of a line of a message
+MAX_WORD = 500  # characters of a word of a message
 
 
 def fit(text: str, stream: TextIO, indent: str = "  ") -> str:
@@ -35,14 +35,13 @@ def fit(text: str, stream: TextIO, indent: str = "  ") -> str:
 
 
 def shortened(text: str) -> str:
-    """Return a message without the middle of its lines if they are very long: they echo a user's input.
+    """Return a message in which the middle of very long words, which echo a user's input, is left out.
 
-    >>> shortened(500 * "a") == 500 * "a", len(shortened(9000 * "a"))
-    (True, 2005)
+    >>> shortened("lr: expected a number, got " + 5000 * "9")[-16:], len(shortened(5000 * "9"))
+    ('9999999999999999', 503)
     """
-    lines = text.split("\n")
-    half = MAX_LINE // 2
-    return "\n".join(f"{line[:half]} ... {line[-half:]}" if len(line) > MAX_LINE else line for line in lines)
+    half = MAX_WORD // 2
+    return re.sub(rf"\S{{{MAX_WORD},}}", lambda word: f"{word[0][:half]}...{word[0][-half:]}", text)
 
 
 def first_line(recipe: str | None, settings: Mapping[str, Any], out: Path) -> str:

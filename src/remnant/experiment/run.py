@@ -140,7 +140,7 @@ def remark_if_finished(folder: Path) -> str:
     problems = {name: problem for name, problem in check_run(folder).items() if problem}
     if not is_finished(folder) or any(not name.startswith("checkpoint/") for name in problems):
         return ""
-    rest = "".join(f"; {folder / name}: {problem}" for name, problem in problems.items())
+    rest = "".join(f"; {folder / name} is damaged: {problem}" for name, problem in problems.items())
     return f"this run is already finished{by_other_code(folder)}; --force (force=True) repeats it{rest}"
 
 
