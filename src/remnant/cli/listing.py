@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from remnant.errors import RemnantError, nearest
+from remnant.errors import RemnantError, nearest, printable
 
 if TYPE_CHECKING:
     from remnant.extensions import Registry
@@ -59,7 +59,7 @@ def show(what: str, method: str) -> None:
     from rich.markup import escape
 
     console = Console()
-    console.print(f"[bold]{what}{f' of {escape(method)}' if method else ''}[/]")
+    console.print(f"[bold]{what}{f' of {escape(printable(method))}' if method else ''}[/]")
     console.print(
         in_columns(list(rows(what, method)), console.width), markup=False, highlight=False, soft_wrap=True
     )

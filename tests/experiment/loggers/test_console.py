@@ -190,3 +190,9 @@ def test_a_run_from_python_shows_a_bar_in_a_terminal_and_one_line_elsewhere(
     assert capsys.readouterr() == ("", "run: 102 steps in 2 task(s)\n")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     assert isinstance(progress_logger(), Live)
+
+
+def test_control_characters_in_messages_are_escaped() -> None:
+    out = io.StringIO()
+    Quiet(Console(file=out)).note("left out: \x1b[2J.png")
+    assert out.getvalue() == "left out: \\x1b[2J.png\n"

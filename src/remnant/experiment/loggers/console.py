@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from remnant.engine.learning_rate import ends_cycle
+from remnant.errors import printable
 from remnant.experiment.loggers import Logger, RunStart
 from remnant.methods.protocol import StepDone
 
@@ -116,7 +117,8 @@ class Quiet(Logger):
         self._console = console
 
     def note(self, text: str) -> None:
-        """Print a message."""
+        """Print a message; it may contain names of files, whose control characters are escaped."""
+        text = printable(text)
         if self._console.is_terminal:  # wrapped between words; long paths are not broken
             wrapper = textwrap.TextWrapper(
                 self._console.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
