@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +15,7 @@ from remnant.errors import RemnantError
 if TYPE_CHECKING:
     from remnant.config import Config
     from remnant.report.runs import FinishedRun
+    from remnant.report.tables.grouping import Metric
     from remnant.sweep.backends import Resources
     from remnant.sweep.scheduler import SweepOptions
     from remnant.sweep.status import Cell
@@ -262,24 +263,32 @@ def table(
         return
     if not runs:
         raise RemnantError("expected run folders, or folders that contain them: remnant table runs")
-    from remnant.report.runs import differing_settings, skipped_runs
+    from remnant.report.runs import skipped_runs
     from remnant.report.tables import find_metrics, load_runs
-    from remnant.report.tables.grouping import benchmark_of, by_benchmark
 
     first, *_ = find_metrics(split_list(metric))
     found = load_runs(runs)
     if not found:
         raise RemnantError(f"{', '.join(map(str, runs))}: expected finished runs, found none.")
     print_runs(found, split_list(metric), table)
-    differing = {name: differing_settings(runs) for name, runs in by_benchmark(found).items()}
     typer.echo("")
-    for run in found:
-        keys = [key for key in differing[benchmark_of(run)] if key != "seed"]
-        value = first.of(run)
-        shown = "-" if value is None else f"{value:.1f}"
-        typer.echo(" ".join([f"{shown:>6s}  {run.folder}", *_texts(run.settings(), keys)]))
+    for line in listed_runs(found, first):
+        typer.echo(line)
     for folder, why in skipped_runs([path for path in runs if path.suffix != ".json"]).items():
         typer.echo(f"{'-':>6s}  {folder}: {why}")
+
+
+def listed_runs(found: "Sequence[FinishedRun]", metric: "Metric") -> Iterator[str]:
+    """Yield a line for each run: a metric, the folder, and the settings that differ within its benchmark."""
+    from remnant.report.runs import differing_settings
+    from remnant.report.tables.grouping import benchmark_of, by_benchmark
+
+    differing = {name: differing_settings(same) for name, same in by_benchmark(found).items()}
+    for run in found:
+        keys = [key for key in differing[benchmark_of(run)] if key != "seed"]
+        value = metric.of(run)
+        shown = "-" if value is None else f"{value:.1f}"
+        yield " ".join([f"{shown:>6s}  {run.folder}", *_texts(run.settings(), keys)])
 
 
 def update_documents(paths: Sequence[Path]) -> None:

@@ -15,8 +15,6 @@ from remnant.settings import read_file
 
 RECIPES = Path(__file__).parents[1] / "config" / "recipes"
 DEFAULTS = {"method": "aer-abs", "noise": "none", "data": "digits", "seed": 0}  # as in the schema
-
-
 MAX_WORD = 500  # characters of a word of a message
 
 

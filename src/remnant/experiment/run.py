@@ -137,8 +137,10 @@ def execute(config: Config, options: Options, loggers: Sequence[Logger], earlier
 
 def remark_if_finished(folder: Path) -> str:
     """Return a line if a run is finished, and none of its results is damaged; otherwise an empty text."""
+    if not is_finished(folder):
+        return ""
     problems = {name: problem for name, problem in check_run(folder).items() if problem}
-    if not is_finished(folder) or any(not name.startswith("checkpoint/") for name in problems):
+    if any(not name.startswith("checkpoint/") for name in problems):
         return ""
     rest = "".join(f"; {folder / name} is damaged: {problem}" for name, problem in problems.items())
     return f"this run is already finished{by_other_code(folder)}; --force (force=True) repeats it{rest}"

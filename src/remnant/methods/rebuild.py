@@ -32,8 +32,7 @@ class Trusted:
     """TRACE: all classes get equally many slots, and new samples are drawn from those with trusted labels.
 
     Where the labels of a class are doubtful, those with the highest mean margins are trusted, otherwise all
-    of them: the highest margins are those of the easiest samples, so that nothing else is stored without
-    need.
+    of them, because the samples with the highest margins are also the easiest ones.
     """
 
     share: float = setting(0.25, "fraction of a class that is trusted if its labels are doubtful")
@@ -43,7 +42,7 @@ class Trusted:
 
     def __call__(self, buffer: Buffer, task: Task, margin: Tensor, rng: torch.Generator) -> None:
         """Replace what was stored in this task, and remove random samples of classes above their quota."""
-        buffer.remove(buffer.id[buffer.task == task.number])
+        buffer.remove(buffer.id[: len(buffer)][buffer.task[: len(buffer)] == task.number])
         quotas = equal_quotas(buffer.capacity, torch.cat([buffer.samples().y.cpu(), task.y.cpu()]).unique())
         shrink(buffer, quotas, task, rng)
         for label in task.y.unique().tolist():

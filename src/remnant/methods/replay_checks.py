@@ -48,13 +48,16 @@ def _writing_problems(method: "Replay", setup: Setup) -> Iterator[Problem]:
             "larger batches",
             *("insertion", "batch", "method"),
         )
-    is_written = any(Phase.WRITE in phase for phase in phases(method.schedule, epochs))
-    if isinstance(method.schedule, ReplayOnly) and isinstance(method.rebuild, NoRebuild):
+    if any(Phase.WRITE in phase for phase in phases(method.schedule, epochs)):
+        return
+    if not isinstance(method.rebuild, NoRebuild):
+        return
+    if isinstance(method.schedule, ReplayOnly):
         yield Problem.of(
             "schedule: with replay-only, the buffer is written at the end of a task; set rebuild=trusted",
             *("schedule", "rebuild", "method"),
         )
-    elif not is_written and isinstance(method.rebuild, NoRebuild):
+    else:
         yield Problem.of(
             f"epochs: the schedule {_name(method.schedule)!r} with {epochs} epoch(s) never writes to the "
             "buffer, because the last epoch is a learning epoch; use at least 2",

@@ -121,8 +121,8 @@ def make_table(
     """
     rows: dict[str, list[Row]] = {}
     references: dict[str, str] = {}
-    for benchmark, groups in _by_benchmark(group_runs(runs)).items():
-        ordered = sorted(groups, key=lambda group: _rank(group, metrics[0]))
+    for benchmark, same in by_benchmark(runs).items():
+        ordered = sorted(group_runs(same), key=lambda group: _rank(group, metrics[0]))
         other = next((group for group in ordered if group.method == reference), ordered[0])
         references[benchmark] = other.title
         rows[benchmark] = [
@@ -150,14 +150,6 @@ def group_runs(runs: Sequence[FinishedRun]) -> list[RunGroup]:
     return list(groups.values())
 
 
-def by_benchmark(runs: Sequence[FinishedRun]) -> dict[str, list[FinishedRun]]:
-    """Return the runs of each benchmark."""
-    found: dict[str, list[FinishedRun]] = {}
-    for run in runs:
-        found.setdefault(benchmark_of(run), []).append(run)
-    return found
-
-
 def _is_in_title(key: str) -> bool:
     return key in ("seed", "name", "data") or key.startswith("noise.")
 
@@ -169,10 +161,11 @@ def benchmark_of(run: FinishedRun) -> str:
     return f"{name}, {run.noise}{validation}"
 
 
-def _by_benchmark(groups: Sequence[RunGroup]) -> dict[str, list[RunGroup]]:
-    found: dict[str, list[RunGroup]] = {}
-    for group in groups:
-        found.setdefault(group.benchmark, []).append(group)
+def by_benchmark(runs: Sequence[FinishedRun]) -> dict[str, list[FinishedRun]]:
+    """Return the runs of each benchmark."""
+    found: dict[str, list[FinishedRun]] = {}
+    for run in runs:
+        found.setdefault(benchmark_of(run), []).append(run)
     return found
 
 
