@@ -1,4 +1,5 @@
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,23 @@ def test_a_grid_is_run_and_its_results_are_stored(invoke: Invoke, tmp_path: Path
     again = invoke("sweep", "grid.toml", "--methods", "er", "seed=0", "--epochs", "2", "-q")
     assert again.code == 0
     assert "finetune" not in again.out
+
+
+def test_runs_in_the_file_of_results_are_skipped_and_kept(
+    invoke: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "grid.toml").write_text(tomli_w.dumps(TINY_GRID | {"method": "finetune"}))
+    words = ["sweep", "grid.toml", "--results", "all.json", "-q"]
+    assert invoke(*words, "--seeds", "0").code == 0
+    shutil.rmtree(tmp_path / "runs")  # as on another machine
+    assert "2 runs stored" in invoke(*words, "--seeds", "0-1").out
+    assert not list(tmp_path.glob("runs/*-s0-*"))
+    monkeypatch.setattr(scheduler, "start_workers", None)  # nothing is left to run
+    again = invoke(*words, "--seeds", "1")
+    assert again.code == 0, again.err
+    assert "1 of 1 runs are in all.json" in again.err
+    seeds = [run["result"]["seed"] for run in json.loads((tmp_path / "all.json").read_text())["runs"]]
+    assert seeds == [0, 1]
 
 
 @pytest.mark.parametrize(

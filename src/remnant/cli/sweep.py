@@ -1,8 +1,9 @@
 """The commands `remnant sweep`, `remnant tune` and `remnant verify`: grids of runs, and what they show."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +22,10 @@ from remnant.cli.compare import (
 )
 from remnant.cli.run import RunOptions, parent_of_run, with_run_options
 from remnant.errors import Interrupted, RemnantError
+
+if TYPE_CHECKING:
+    from remnant.config import Config
+    from remnant.report.runs import FinishedRun
 
 
 @with_run_options
@@ -49,7 +54,9 @@ def sweep(
     table: TableFile = None,
     results: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also store configs and results in a JSON file, without paths."),
+        typer.Option(
+            metavar="FILE", help="Add configs and results to a JSON file; runs that it has are skipped."
+        ),
     ] = None,
     options: RunOptions,
 ) -> None:
@@ -65,7 +72,7 @@ def sweep(
     Finished runs are skipped, interrupted ones are resumed, and a sweep can be started several times on one
     folder. A run that fails does not stop the others; the exit code is then 1.
     """
-    from remnant.report.tables import find_metrics, table_format
+    from remnant.report.tables import find_metrics, merged, read_stored, store, table_format
     from remnant.sweep.backends import Resources
     from remnant.sweep.grid import expand, read_grid
 
@@ -78,19 +85,27 @@ def sweep(
     listed: dict[str, Any] = {} if methods is None else {"method": split_list(methods)}
     listed |= {} if seeds is None else {"seed": seeds}
     configs = expand(read_grid(name), changes | listed)
-    cells = run_sweep(
-        configs, options, Resources(backend, jobs, address, cpus, gpus, partition, hours, cluster)
-    )
-    if not cells:
+    stored = read_stored(results) if results is not None and results.exists() else []
+    known = [] if options.force else _among(stored, configs)
+    if known:
+        typer.echo(f"{len(known)} of {len(configs)} runs are in {results}; --force repeats them", err=True)
+        configs = [config for config in configs if config.digest() not in {run.digest for run in known}]
+    resources = Resources(backend, jobs, address, cpus, gpus, partition, hours, cluster)
+    cells = run_sweep(configs, options, resources) if configs else []
+    if options.dry_run:
         return
-    runs = finished_runs(cells)
+    runs = merged(known, finished_runs(cells))
     print_runs(runs, split_list(metric), table)
     if results is not None and runs:
-        from remnant.report.tables import store
-
-        store(results, runs)
+        store(results, merged(stored, runs))
         typer.echo(f"{len(runs)} runs stored in {results}")
     end(cells)
+
+
+def _among(runs: Sequence["FinishedRun"], configs: Sequence["Config"]) -> list["FinishedRun"]:
+    """Return the runs that have one of the configs."""
+    digests = {config.digest() for config in configs}
+    return [run for run in runs if run.digest in digests]
 
 
 @with_run_options

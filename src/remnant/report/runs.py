@@ -46,6 +46,11 @@ class FinishedRun:
         """Return the random seed."""
         return int(self.result["seed"])
 
+    @property
+    def digest(self) -> str:
+        """Return the digest of the config; an empty text in results of earlier versions."""
+        return str(self.result.get("config_digest", ""))
+
     def settings(self) -> dict[str, Any]:
         """Return all settings by name; those of a component as `component.setting`."""
         return flat(self.config)
@@ -78,7 +83,12 @@ def find_runs(paths: Sequence[Path]) -> list[FinishedRun]:
     exist. `skipped_runs` returns the runs that are left out.
     """
     runs = [run for folder in run_folders(paths) if isinstance(run := _read(folder), FinishedRun)]
-    return sorted(runs, key=lambda run: (run.data, run.noise, run.method, run.seed, str(run.folder)))
+    return sorted(runs, key=in_order)
+
+
+def in_order(run: FinishedRun) -> tuple[str, str, str, int, str]:
+    """Return what runs are sorted by: data, noise, method, seed and path."""
+    return run.data, run.noise, run.method, run.seed, str(run.folder)
 
 
 def skipped_runs(paths: Sequence[Path]) -> dict[Path, str]:

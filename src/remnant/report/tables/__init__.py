@@ -2,8 +2,9 @@
 
 from remnant.report.tables.formats import table_format, terminal, write_table
 from remnant.report.tables.grouping import METRICS, find_metrics, make_table
-from remnant.report.tables.stored import load_runs, store
+from remnant.report.tables.stored import load_runs, merged, read_stored, store
 
 __all__ = [
-    "METRICS", "find_metrics", "load_runs", "make_table", "store", "table_format", "terminal", "write_table",
+    "METRICS", "find_metrics", "load_runs", "make_table", "merged", "read_stored", "store", "table_format",
+    "terminal", "write_table",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import short_reason, write_atomically
 from remnant.experiment.metrics import mean
-from remnant.report.runs import FinishedRun, find_runs
+from remnant.report.runs import FinishedRun, find_runs, in_order
 from remnant.settings import read_file
 
 FORMAT = "remnant results 1"
@@ -33,6 +33,12 @@ def store(path: Path, runs: Sequence[FinishedRun]) -> None:
     text = f'{head}, "runs": [\n' + ",\n".join(lines) + "\n]}\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, text.encode())
+
+
+def merged(old: Sequence[FinishedRun], new: Sequence[FinishedRun]) -> list[FinishedRun]:
+    """Return all runs in the order of tables; a new run replaces an old one with the same config."""
+    replaced = {run.digest for run in new}
+    return sorted([*(run for run in old if run.digest not in replaced), *new], key=in_order)
 
 
 def condensed(result: Mapping[str, Any]) -> dict[str, Any]:
