@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from remnant.engine.backend import Backend, find_device, find_precision, has_bf16
+from remnant.engine.backend import Backend, find_device, has_bf16, prefers_bf16
 from remnant.errors import RemnantError
 from remnant.nets.small import SmallNet
 
@@ -64,6 +64,10 @@ def test_a_device_that_is_not_there_is_an_error_with_advice(name: str) -> None:
         find_device(name)
 
 
-def test_automatic_precision_is_bf16_where_there_are_instructions_for_it() -> None:
-    assert find_precision("auto", CPU) == ("bf16" if has_bf16(CPU) else "float32")
-    assert find_precision("float32", CPU) == "float32"
+@pytest.mark.parametrize("width", [8, 16])
+def test_automatic_precision_is_bf16_for_wide_convolutions_where_there_are_instructions(width: int) -> None:
+    assert prefers_bf16(SmallNet(1, 10, width), CPU) == (has_bf16(CPU) and width == 16)
+
+
+def test_automatic_precision_without_convolutions_is_float32() -> None:
+    assert not prefers_bf16(nn.Linear(2, 2), CPU)

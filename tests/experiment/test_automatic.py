@@ -17,7 +17,7 @@ from remnant.experiment.build import build_backend
 from remnant.experiment.run import execute, started_with
 from remnant.experiment.runner import Options
 
-SHORT = {"method": "aer-abs", "tasks": 2, "epochs": 2}
+SHORT = {"method": "aer-abs", "tasks": 2, "epochs": 2, "net": "small:16"}
 
 
 def interrupted(out: Path, **changes: str) -> Path:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from remnant.engine.backend import FEW_CHANNELS, Backend, find_device, has_bf16
+from remnant.engine.backend import BF16_CHANNELS, FEW_CHANNELS, Backend, find_device, has_bf16
 
 STEPS = 100  # of the self test
 KNOWN_LOSS = {"float32": (0.34514, 1e-3), "bf16": (0.34514, 1e-2)}  # after them: value and tolerance
@@ -25,14 +25,19 @@ def facts() -> dict[str, str]:
         "linear algebra": _libraries(),
         "cores": f"{os.cpu_count()}; a run uses its setting `threads`",
         "device=auto": f"{device} ({_reason(device)})",
-        "precision=auto": "bf16: this device has instructions for it" if has_bf16(device) else (
-            "float32: this device has no bfloat16 instructions"
-        ),
+        "precision=auto": _automatic_precision(device),
         "channels_last=auto": (
             f"true if no convolution has fewer than {FEW_CHANNELS} channels: faster on CPUs"
             if device.type == "cpu" else "false: not measured on this device"
         ),
     }  # fmt: skip
+
+
+def _automatic_precision(device: torch.device) -> str:
+    if not has_bf16(device):
+        return "float32: this device has no bfloat16 instructions"
+    rule = f" if no convolution has fewer than {BF16_CHANNELS} channels" if device.type == "cpu" else ""
+    return f"bf16{rule}: this device has instructions for it"
 
 
 def _reason(device: torch.device) -> str:

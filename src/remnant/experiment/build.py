@@ -17,7 +17,7 @@ from remnant.config.registries import REGISTRIES
 from remnant.data import Dataset, OwnData, load, subset
 from remnant.data.dataset import Labels, Spec
 from remnant.data.files import root
-from remnant.engine.backend import Backend, find_device, find_precision, prefers_channels_last
+from remnant.engine.backend import Backend, find_device, prefers_bf16, prefers_channels_last
 from remnant.engine.parallel.ranks import find_ranks
 from remnant.errors import RemnantError, memory_errors
 from remnant.features import blank_dataset, feature_dataset, pending
@@ -138,10 +138,13 @@ def build_backend(config: Config, started_with: Mapping[str, Any] | None = None)
             f"compile: expected false with {ranks.count} ranks, got true. Set compile=false, or run in a "
             "single process."
         )
-    layout = chosen["channels_last"]
-    if layout == "auto":
-        layout = prefers_channels_last(_tested_net(config, config.spec), device)
-    return Backend(device, find_precision(chosen["precision"], device), layout, config.compile, ranks)
+    precision, layout = chosen["precision"], chosen["channels_last"]
+    if "auto" in (precision, layout):
+        net = _tested_net(config, config.spec)
+        layout = prefers_channels_last(net, device) if layout == "auto" else layout
+        if precision == "auto":
+            precision = "bf16" if prefers_bf16(net, device) else "float32"
+    return Backend(device, precision, layout, config.compile, ranks)
 
 
 def net_builder(config: Config, spec: Spec, backend: Backend) -> NewNet:
