@@ -2,7 +2,7 @@
 
     make mutants                                   # 500 mutants, drawn with seed 0
     python -m mutants --count 50 --only buffer     # some of one package
-    python -m mutants --name 'buffer/greedy.py'    # all mutants whose name contains a text
+    python -m mutants --name buffer/greedy.py      # all mutants whose name contains a text
 
 Each mutant is tested by doctests of its module and the tests of the same path, then by the other fast tests of
 its package. Survivors that cannot be noticed are listed with the reason in mutants/accepted.toml.
@@ -32,10 +32,17 @@ def main() -> None:
     reasons = accepted()
     outcomes = []
     with Trials(ROOT, options.workers) as trials:
-        for mutant, outcome in trials.run(sorted(drawn, key=lambda m: (m.path, m.line))):
+        for mutant, outcome in trials.run(drawn + _unchanged(drawn)):
+            if mutant.before == mutant.after:
+                if outcome != "survived":
+                    sys.exit(f"The tests of {package_of(mutant)} fail without any change of the source.")
+                continue
             if outcome not in KILLED:
                 outcome = reasons.get(mutant.name, outcome)
-                print(f"{outcome}: {mutant.path}:{mutant.line}\n  - {mutant.before}\n  + {mutant.after}", flush=True)
+                print(
+                    f"{outcome}: {mutant.path}:{mutant.line}\n  - {mutant.before}\n  + {mutant.after}",
+                    flush=True,
+                )
             outcomes.append((package_of(mutant), outcome))
     print(table(outcomes))
     sys.exit(any(outcome == "survived" for _, outcome in outcomes))
@@ -65,6 +72,12 @@ def table(outcomes: list[tuple[str, str]]) -> str:
 def _mutants_of(package: str) -> list[Mutant]:
     files = sorted((ROOT / "src" / "remnant" / package).rglob("*.py"))
     return [m for file in files for m in mutants(str(file.relative_to(ROOT)), file.read_text())]
+
+
+def _unchanged(drawn: list[Mutant]) -> list[Mutant]:
+    """Return one file of each package as it is: its tests have to pass."""
+    files = {package_of(m): m.path for m in drawn}.values()
+    return [Mutant(path, 0, "", "", (ROOT / path).read_text()) for path in files]
 
 
 def _options() -> argparse.Namespace:

@@ -39,7 +39,7 @@ BUILTINS = ("min", "max", "any", "all")
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed file: its path, the line of the change, the code before and after it, and the whole source."""
+    """A changed file: its path, the line of the change, the code before and after, the whole source."""
 
     path: str
     line: int
@@ -96,7 +96,7 @@ def _nodes(parent: ast.AST, statement: ast.stmt | None) -> Iterator[tuple[ast.st
                 yield from _nodes(node, inside)
 
 
-def _replacements(node: ast.AST) -> Iterator[tuple[str, Any]]:
+def _replacements(node: ast.AST) -> Iterator[tuple[str, Any]]:  # noqa: C901
     """Yield the fields of a node that are replaced, with their new values."""
     match node:
         case ast.Compare(ops=[op]):

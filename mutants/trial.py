@@ -1,7 +1,7 @@
 """Testing mutants in copies of the repository, each in a process forked from one that has imported torch.
 
-The parent imports libraries only, never remnant, so that each child imports the mutated source from its copy. It
-computes nothing: a process that has used several threads must not be forked.
+The parent imports libraries only, never remnant, so that each child imports the mutated source from its
+copy. It computes nothing: a process that has used several threads must not be forked.
 """
 
 import os
@@ -21,7 +21,17 @@ from mutants.mutations import Mutant
 KILLED = ("killed", "timeout")
 SECONDS = 400  # about four times what the slowest package needs for all of its tests
 SLOW = "not slow and not data and not browser"
-COPIED = ("src", "tests", "docs", "examples", "results", "pyproject.toml", "README.md", "constraints.txt", "bench")
+COPIED = (
+    "src",
+    "tests",
+    "docs",
+    "examples",
+    "results",
+    "pyproject.toml",
+    "README.md",
+    "constraints.txt",
+    "bench",
+)
 
 
 @dataclass
@@ -54,12 +64,12 @@ class Trials:
         self.free = [self._copied(self.folder / str(number)) for number in range(workers)]
 
     def __enter__(self) -> Self:
-        import hypothesis
-        import pytest
-        import scipy.stats
+        import hypothesis  # noqa: F401
+        import pytest  # noqa: F401
+        import scipy.stats  # noqa: F401
         import sklearn.metrics
-        import sklearn.mixture
-        import torch
+        import sklearn.mixture  # noqa: F401
+        import torch  # noqa: F401
 
         return self
 
@@ -88,8 +98,17 @@ class Trials:
                 shutil.copytree(source, into, ignore=shutil.ignore_patterns("__pycache__"))
             else:
                 shutil.copy(source, into)
-        # Bytecode that is used only if its source is unchanged: a mutant may have the time and size of the original.
-        command = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", "src", "tests"]
+        # Bytecode that is checked by hash: a mutant may have the time and size of the original.
+        command = [
+            sys.executable,
+            "-m",
+            "compileall",
+            "-q",
+            "--invalidation-mode",
+            "checked-hash",
+            "src",
+            "tests",
+        ]
         subprocess.run(command, cwd=copy, check=True)
         return copy
 
@@ -118,7 +137,16 @@ def _test(mutant: Mutant, copy: Path) -> int:
     with open(copy / "output.txt", "w") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
-    words = ["-q", "-x", "-m", SLOW, "--import-mode=importlib", "--hypothesis-seed=0", "-p", "no:cacheprovider"]
+    words = [
+        "-q",
+        "-x",
+        "-m",
+        SLOW,
+        "--import-mode=importlib",
+        "--hypothesis-seed=0",
+        "-p",
+        "no:cacheprovider",
+    ]
     words += ["-o", "addopts=", "--tb=short", f"--basetemp={copy / 'tmp'}"]
     nearest, rest = _tests_of(mutant.path)
     failed = pytest.main([*words, "--doctest-modules", *nearest])
