@@ -4,8 +4,8 @@
     python -m mutants --count 50 --only buffer     # some of one package
     python -m mutants --name buffer/greedy.py      # all mutants whose name contains a text
 
-Each mutant is tested by doctests of its module and the tests of the same path, then by the other fast tests of
-its package. Survivors that cannot be noticed are listed with the reason in mutants/accepted.toml.
+Each mutant is tested by the doctests of its module and the tests of the same path, then by the other fast
+tests of its package. Survivors that cannot be noticed are listed with the reason in mutants/accepted.toml.
 """
 
 import argparse
