@@ -87,3 +87,10 @@ def test_a_network_without_features_cannot_be_embedded() -> None:
     net = nn.Sequential(nn.Flatten(), nn.Linear(36, 6))
     with pytest.raises(RemnantError, match=r"features\(x\) and a linear head.* got Sequential"):
         embed(net, images(3), torch.zeros(3, dtype=torch.long), PLAIN)
+
+
+def test_a_network_without_a_head_cannot_be_embedded() -> None:
+    net = nn.Flatten()
+    net.features = nn.Identity()
+    with pytest.raises(RemnantError, match=r"features\(x\) and a linear head.* got Flatten"):
+        embed(net, images(3), torch.zeros(3, dtype=torch.long), PLAIN)

@@ -178,3 +178,9 @@ def test_duplicates_are_counted_beyond_the_first() -> None:
 
 def test_rows_of_an_accuracy_matrix_are_padded() -> None:
     assert metrics.padded([[1.0], [2.0, 3.0]], 3) == [[1.0, None, None], [2.0, 3.0, None]]
+
+
+def test_precision_at_errors_looks_at_the_most_doubtful_labels() -> None:
+    doubt, is_noisy = torch.tensor([0.1, 0.9, 0.5, 0.2]), torch.tensor([False, True, True, False])
+    assert metrics.precision_at_errors(doubt, is_noisy) == 1.0
+    assert metrics.precision_at_errors(-doubt, is_noisy) == 0.0

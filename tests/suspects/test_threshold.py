@@ -69,3 +69,20 @@ def test_rare_labels_are_separated_with_the_others_of_their_task() -> None:
 @pytest.mark.parametrize("values", [[], [1.0], [2.0, 2.0, 2.0]])
 def test_values_that_do_not_differ_are_not_separated(values: list[float]) -> None:
     assert log_odds(torch.tensor(values).double()) is None
+
+
+def test_a_label_whose_values_do_not_differ_is_trusted() -> None:
+    values = torch.full((40,), -1.0, dtype=torch.float64)
+    assert not separate(values, values, values, zeros(values), zeros(values)).is_suspect.any()
+
+
+def test_log_odds_are_those_of_a_mixture_with_the_common_variance_of_scikit_learn() -> None:
+    from sklearn.mixture import GaussianMixture
+
+    values = two_groups(300, 500) / 1.5
+    x = ((values - values.mean()) / values.std(correction=0)).numpy()[:, None]
+    fitted = GaussianMixture(2, covariance_type="tied", tol=1e-9, max_iter=500, random_state=0).fit(x)
+    expected = fitted.predict_proba(x)[:, fitted.means_.ravel().argmax()]
+    found = log_odds(values)
+    assert found is not None
+    assert found.sigmoid().tolist() == pytest.approx(expected.tolist(), abs=1e-3)

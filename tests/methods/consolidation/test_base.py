@@ -116,6 +116,7 @@ def test_settings_out_of_range_are_errors(values: dict[str, float], message: str
         (MixMatch, "temperature", 0.0),
         (DivideMix, "mixup", 0.0),
         (DivideMix, "warmup", -1),
+        (PuriDivER, "cutmix", 1.5),
     ],
 )
 def test_settings_of_each_consolidation_are_checked(

@@ -1,0 +1,94 @@
+"""Mutation testing: change the source in one place, run its tests, and list the changes that no test notices.
+
+    make mutants                                   # 500 mutants, drawn with seed 0
+    python -m mutants --count 50 --only buffer     # some of one package
+    python -m mutants --name buffer/greedy.py      # all mutants whose name contains a text
+
+Each mutant is tested by the doctests of its module and the tests of the same path, then by the other fast
+tests of its package. Survivors that cannot be noticed are listed with the reason in mutants/accepted.toml.
+"""
+
+import argparse
+import random
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+from mutants.mutations import Mutant, mutants
+from mutants.trial import KILLED, Trials
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("buffer", "engine", "experiment", "methods", "suspects")
+
+
+def main() -> None:
+    options = _options()
+    every = [mutant for package in PACKAGES for mutant in _mutants_of(package)]
+    chosen = [m for m in every if options.name in m.name and m.path.startswith(f"src/remnant/{options.only}")]
+    count = min(options.count, len(chosen))
+    drawn = chosen if options.name else random.Random(options.seed).sample(chosen, count)
+    print(f"{len(drawn)} of {len(every)} mutants, seed {options.seed}", flush=True)
+    reasons = accepted()
+    outcomes = []
+    with Trials(ROOT, options.workers) as trials:
+        for mutant, outcome in trials.run(drawn + _unchanged(drawn)):
+            if mutant.before == mutant.after:
+                if outcome != "survived":
+                    sys.exit(f"The tests of {package_of(mutant)} fail without any change of the source.")
+                continue
+            if outcome not in KILLED:
+                outcome = reasons.get(mutant.name, outcome)
+                print(
+                    f"{outcome}: {mutant.path}:{mutant.line}\n  - {mutant.before}\n  + {mutant.after}",
+                    flush=True,
+                )
+            outcomes.append((package_of(mutant), outcome))
+    print(table(outcomes))
+    sys.exit(any(outcome == "survived" for _, outcome in outcomes))
+
+
+def accepted() -> dict[str, str]:
+    """Return the names of known survivors with their categories: equivalent, message or speed."""
+    categories = tomllib.loads((Path(__file__).parent / "accepted.toml").read_text())
+    return {name: category for category, names in categories.items() for name in names}
+
+
+def package_of(mutant: Mutant) -> str:
+    return mutant.path.split("/")[2]
+
+
+def table(outcomes: list[tuple[str, str]]) -> str:
+    """Return one line per package: how many mutants had each outcome, and the share of survivors."""
+    kinds = sorted({outcome for _, outcome in outcomes} | {"survived"})
+    lines = ["package     mutants  " + "".join(f"{kind:>12}" for kind in kinds) + "       share"]
+    for package in (*sorted({package for package, _ in outcomes}), "all"):
+        counts = Counter(outcome for name, outcome in outcomes if package in (name, "all"))
+        cells = "".join(f"{counts[kind]:12}" for kind in kinds)
+        lines.append(f"{package:12}{counts.total():7}  {cells}{counts['survived'] / counts.total():12.1%}")
+    return "\n".join(lines)
+
+
+def _mutants_of(package: str) -> list[Mutant]:
+    files = sorted((ROOT / "src" / "remnant" / package).rglob("*.py"))
+    return [m for file in files for m in mutants(str(file.relative_to(ROOT)), file.read_text())]
+
+
+def _unchanged(drawn: list[Mutant]) -> list[Mutant]:
+    """Return one file of each package as it is: its tests have to pass."""
+    files = {package_of(m): m.path for m in drawn}.values()
+    return [Mutant(path, 0, "", "", (ROOT / path).read_text()) for path in files]
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="mutants", description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=500, help="number of mutants")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the draw")
+    parser.add_argument("--workers", type=int, default=2, help="mutants tested at the same time")
+    parser.add_argument("--only", default="", choices=["", *PACKAGES], help="mutate one package only")
+    parser.add_argument("--name", default="", help="test all mutants whose name contains this text")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
