@@ -31,7 +31,7 @@ def _class_parts(value: type) -> list[str]:
     lines = source.splitlines()
     parts = [_text(ast.get_docstring(tree) or "")]
     fields = [node for node in tree.body if isinstance(node, ast.AnnAssign)]
-    if fields:
+    if fields and value is not remnant.Config:  # its fields are the page of settings
         parts.append(_code([line for node in fields for line in lines[node.lineno - 1 : node.end_lineno]]))
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and (node.name[0] != "_" or node.name == "__init__"):

@@ -46,7 +46,7 @@ def components(methods: Sequence[str], root: Path) -> str:
     configs = {name: resolve({"method": name}).table() for name in methods}
     shown = [key for key in OF_METHOD if any(_name(config, key) not in SILENT for config in configs.values())]
     rows = [
-        [f"`{name}`", *(f"`{_name(config, key)}`" for key in shown), METHOD_NAMES[name].about]
+        [f"`{name}`", *(f"`{_name(config, key)}`" for key in shown), str(getattr(METHOD_NAMES[name], "about", ""))]
         for name, config in configs.items()
     ]
     return table(["method", *shown, "meaning"], rows)
@@ -107,7 +107,7 @@ def methods(pages: Sequence[str], root: Path) -> str:
     for name in METHOD_NAMES.builtin:
         page = page_of[name].relative_to(root / "docs")
         link = page.relative_to("methods") if page.parts[0] == "methods" else Path("..") / page
-        rows.append([f"[`{name}`]({link})", METHOD_NAMES[name].about])
+        rows.append([f"[`{name}`]({link})", str(getattr(METHOD_NAMES[name], "about", ""))])
     return table(["method", "meaning"], rows)
 
 
