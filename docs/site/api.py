@@ -12,11 +12,14 @@ def describe_name(name: str) -> str:
     """Return a section for a public name of remnant."""
     value = getattr(remnant, name)
     if inspect.isclass(value):
-        return "\n\n".join([f"### {name}", _place(name, value), *_class_parts(value)])
+        return "\n\n".join([f"### `{name}`", _place(name, value), *_class_parts(value)])
     if inspect.isfunction(value):
-        return "\n\n".join([f"### {name}", _place(name, value), *_function_parts(value)])
-    about = {"METHODS": "All methods by name, see [methods](methods/README.md).", "__version__": "The version."}
-    return f"### {name}\n\n{about[name]}"
+        return "\n\n".join([f"### `{name}`", _place(name, value), *_function_parts(value)])
+    about = {
+        "METHODS": "All methods by name, see [methods](methods/README.md).",
+        "__version__": "The version.",
+    }
+    return f"### `{name}`\n\n{about[name]}"
 
 
 def _place(name: str, value: object) -> str:
@@ -63,5 +66,3 @@ def _text(docstring: str) -> str:
     return "\n\n".join(
         block if ">>>" not in block else f"```pycon\n{textwrap.dedent(block)}\n```" for block in blocks
     )
-
-

@@ -1,7 +1,7 @@
 """Fill the generated parts of the pages: `python docs/site/blocks.py`, or `make tables`.
 
-A generated part is between two comments, `<!-- settings: er er+fit -->` and `<!-- /settings -->`. The kinds are
-those of BLOCKS. A test compares the pages with what is generated.
+A generated part is between two comments, `<!-- settings: er er+fit -->` and `<!-- /settings -->`. The kinds
+are those of BLOCKS. A test compares the pages with what is generated.
 """
 
 import re
@@ -46,7 +46,11 @@ def components(methods: Sequence[str], root: Path) -> str:
     configs = {name: resolve({"method": name}).table() for name in methods}
     shown = [key for key in OF_METHOD if any(_name(config, key) not in SILENT for config in configs.values())]
     rows = [
-        [f"`{name}`", *(f"`{_name(config, key)}`" for key in shown), str(getattr(METHOD_NAMES[name], "about", ""))]
+        [
+            f"`{name}`",
+            *(f"`{_name(config, key)}`" for key in shown),
+            str(getattr(METHOD_NAMES[name], "about", "")),
+        ]
         for name, config in configs.items()
     ]
     return table(["method", *shown, "meaning"], rows)
