@@ -6,7 +6,7 @@ DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(VENV)/bin/pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: run test check test-slow test-data test-browser chromium format tables mutants
+.PHONY: run test check test-slow test-data test-browser chromium format tables mutants docs
 
 run: $(DEMO)
 	$(VENV)/bin/remnant demo
@@ -28,9 +28,14 @@ test-slow: $(READY)
 test-data: $(READY)
 	$(VENV)/bin/pytest -m data
 
-# Generates the tables of the documents from the files in results/.
+# Generates the tables of the documents from the files in results/ and from the code.
 tables: $(READY)
 	$(VENV)/bin/remnant table --update README.md docs/RESULTS.md
+	$(VENV)/bin/python docs/site/blocks.py
+
+# Builds the documentation site: build/site/index.html.
+docs: $(READY)
+	$(VENV)/bin/python docs/site/build.py
 
 # Changes the source in 500 places, one at a time, and lists the changes that no test notices.
 mutants: $(READY)

@@ -1,0 +1,157 @@
+"""Fill the generated parts of the pages: `python docs/site/blocks.py`, or `make tables`.
+
+A generated part is between two comments, `<!-- settings: er er+fit -->` and `<!-- /settings -->`. The kinds
+are those of BLOCKS. A test compares the pages with what is generated.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from api import describe_name
+
+from remnant.cli.listing import all_settings
+from remnant.config import resolve
+from remnant.config.registries import METHOD_NAMES, OF_METHOD
+from remnant.report.tables import find_metrics, load_runs, make_table
+from remnant.report.tables.formats import markdown
+from remnant.report.tables.grouping import ResultTable
+from remnant.settings import describe_setting
+
+ROOT = Path(__file__).parent.parent.parent
+BLOCK = re.compile(r"^(<!-- ([a-z]+):? ?([^\n]*?) ?-->\n).*?^(<!-- /\2 -->)", re.S | re.M)
+METRICS = ("faa", "ff", "purity", "seconds")
+
+
+def filled(text: str, root: Path = ROOT) -> str:
+    """Return a page with its generated parts."""
+    return BLOCK.sub(
+        lambda found: (
+            f"{found[1]}\n{BLOCKS[found[2]](found[3].split(), root)}\n\n{found[4]}"
+            if found[2] in BLOCKS
+            else found[0]
+        ),
+        text,
+    )
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [titles, ["---"] * len(titles), *([cell.replace("|", r"\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def components(methods: Sequence[str], root: Path) -> str:
+    """Return the components of replay methods, without those that all of them lack."""
+    configs = {name: resolve({"method": name}).table() for name in methods}
+    shown = [key for key in OF_METHOD if any(_name(config, key) not in SILENT for config in configs.values())]
+    rows = [
+        [
+            f"`{name}`",
+            *(f"`{_name(config, key)}`" for key in shown),
+            str(getattr(METHOD_NAMES[name], "about", "")),
+        ]
+        for name, config in configs.items()
+    ]
+    return table(["method", *shown, "meaning"], rows)
+
+
+SILENT = ("none", "lazy", "replay", "")
+
+
+def _name(config: dict[str, object], key: str) -> str:
+    component = config.get(key, {})
+    return str(component.get("name", "")) if isinstance(component, dict) else ""
+
+
+def settings(methods: Sequence[str], root: Path) -> str:
+    """Return the settings of the components of methods, with their values by default."""
+    values: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for method in methods:
+        config = resolve({"method": method})
+        for key, component in config.table().items():
+            if key not in OF_METHOD or not isinstance(component, dict):
+                continue
+            for name, value in component.items():
+                if name != "name":
+                    row = (f"`{key}.{name}`", describe_setting(getattr(config, key), name))
+                    values.setdefault(row, {}).setdefault(f"`{str(value).lower()}`", []).append(method)
+    rows = [[name, _by_method(of), about] for (name, about), of in values.items()]
+    return table(["setting", "default", "meaning"], rows) if rows else "No settings of its own."
+
+
+def _by_method(values: dict[str, list[str]]) -> str:
+    if len(values) == 1:
+        return next(iter(values))
+    return "; ".join(f"{value} ({', '.join(methods)})" for value, methods in values.items())
+
+
+def measured(methods: Sequence[str], root: Path) -> str:
+    """Return what is stored in results/ for these methods, compared with aer-abs."""
+    found = make_table(load_runs([root / "results"]), find_metrics(METRICS), "aer-abs")
+    rows = {
+        benchmark: [row for row in rows if row.group.method in methods]
+        for benchmark, rows in found.rows.items()
+    }
+    rows = {benchmark: kept for benchmark, kept in rows.items() if kept}
+    if not rows:
+        return "No results of these methods are stored in `results/` yet."
+    return markdown(ResultTable(found.metrics, rows, found.references)).rstrip()
+
+
+def methods(pages: Sequence[str], root: Path) -> str:
+    """Return all methods with their pages, which are those that have a block of their components."""
+    page_of = {
+        name: page
+        for page in sorted((root / "docs").glob("**/*.md"))
+        for words in re.findall(r"<!-- settings: ([^\n]*?) -->", page.read_text())
+        for name in words.split()
+    }
+    rows = []
+    for name in METHOD_NAMES.builtin:
+        page = page_of[name].relative_to(root / "docs")
+        link = page.relative_to("methods") if page.parts[0] == "methods" else Path("..") / page
+        rows.append([f"[`{name}`]({link})", str(getattr(METHOD_NAMES[name], "about", ""))])
+    return table(["method", "meaning"], rows)
+
+
+def parameters(words: Sequence[str], root: Path) -> str:
+    """Return every setting of a run."""
+    rows = [(name.split(" = ", 1), about) for name, about in all_settings()]
+    return table(
+        ["setting", "default", "meaning"],
+        [[f"`{name.strip()}`", _code(default), about] for (name, default), about in rows],
+    )
+
+
+def _code(default: str) -> str:
+    return default if default == "set by the method" else f"`{default}`"
+
+
+def api(names: Sequence[str], root: Path) -> str:
+    """Return signature and docstring of public names."""
+    return "\n\n".join(describe_name(name) for name in names)
+
+
+def decisions(words: Sequence[str], root: Path) -> str:
+    """Return the titles of the decision records."""
+    pages = sorted((root / "docs" / "adr").glob("0*.md"))
+    titles = [page.read_text().splitlines()[0].lstrip("# ") for page in pages]
+    return "\n".join(f"- [{title}]({page.name})" for page, title in zip(pages, titles, strict=True))
+
+
+BLOCKS: dict[str, Callable[[Sequence[str], Path], str]] = {
+    "components": components,
+    "settings": settings,
+    "measured": measured,
+    "methods": methods,
+    "parameters": parameters,
+    "api": api,
+    "decisions": decisions,
+}
+
+if __name__ == "__main__":
+    for page in sorted((ROOT / "docs").glob("**/*.md")):
+        before = page.read_text()
+        if (after := filled(before)) != before:
+            page.write_text(after)

@@ -1,0 +1,127 @@
+"""The documentation site: its pages, their generated parts, and the commands of the pages."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from test_docs import NEEDS_DATA, PAGES as OLDER, checkout, run_all
+
+import remnant
+from remnant.config.registries import METHOD_NAMES
+
+__all__ = ["checkout"]
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs" / "site"))
+MARKDOWN = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md"))
+NEW = [page for page in MARKDOWN if page not in OLDER]
+LANGUAGES = {"bash", "python", "toml", "py", "pycon", "bibtex", ""}
+FENCE = re.compile(r"(?:<!-- ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```", re.S | re.M)
+
+
+def blocks(page: str) -> list[tuple[str, str, str]]:
+    """Return comment, language and content of each code block."""
+    return FENCE.findall((ROOT / page).read_text())
+
+
+def commands(marker: str) -> dict[str, list[str]]:
+    """Return the commands of the newer pages whose block has a marker."""
+    found = {
+        page: [
+            line
+            for comment, language, code in blocks(page)
+            if language == "bash" and comment == marker
+            for line in code.splitlines()
+        ]
+        for page in NEW
+    }
+    return {page: lines for page, lines in found.items() if lines}
+
+
+@pytest.mark.parametrize("page", MARKDOWN)
+def test_the_generated_parts_of_a_page_are_up_to_date(page: str) -> None:
+    from blocks import filled
+
+    text = (ROOT / page).read_text()
+    assert filled(text) == text, "run `make tables`"
+
+
+@pytest.mark.parametrize("page", MARKDOWN)
+def test_every_code_block_has_a_known_language_and_marker(page: str) -> None:
+    for comment, language, code in blocks(page):
+        assert language in LANGUAGES, code
+        if page in NEW and language == "bash":
+            assert comment in ("", "slow") or comment.startswith("not run: "), code
+        assert page in OLDER or language != "python", "no test runs the Python of this page"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", sorted(commands("") | commands("slow")))
+def test_the_commands_of_a_newer_page_run(page: str, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [line for marker in ("", "slow") for line in commands(marker).get(page, [])]
+    assert not any(words in line for line in lines for words in NEEDS_DATA)
+    run_all(lines, monkeypatch)
+
+
+def test_every_method_has_settings_and_results_on_one_page() -> None:
+    for kind in ("settings", "measured"):
+        words = [
+            name
+            for page in MARKDOWN
+            for found in re.findall(rf"<!-- {kind}: (.*?) -->", (ROOT / page).read_text())
+            for name in found.split()
+        ]
+        assert sorted(words) == sorted(METHOD_NAMES.builtin), kind
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "api.md").read_text()
+    names = [name for found in re.findall(r"<!-- api: (.*?) -->", text) for name in found.split()]
+    assert sorted(names) == sorted(dir(remnant))
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    text = (ROOT / "docs" / "site" / "zensical.toml").read_text()
+    tomllib.loads(text)
+    missing = [page for page in MARKDOWN if f'"{page}"' not in text and "/adr/0" not in page]
+    assert missing == []
+
+
+class Links(HTMLParser):
+    """Collects ids and links of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.add(value)
+            if name in ("href", "src") and value:
+                self.links.append(value)
+
+
+def test_the_site_is_built_without_warnings_and_broken_links(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "docs" / "site" / "build.py"), "--target", str(tmp_path / "build")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Warning" not in done.stdout + done.stderr
+    site = tmp_path / "build" / "site"
+    expected = [site / page.replace("README.md", "index.md").replace(".md", ".html") for page in MARKDOWN]
+    assert [path for path in [site / "index.html", *expected] if not path.exists()] == []
+    pages = {path: Links(path.read_text()) for path in site.rglob("*.html") if path.name != "404.html"}
+    assert {name.lower() for name in dir(remnant)} <= {
+        i.lower() for i in pages[site / "docs" / "api.html"].ids
+    }
+    for path, page in pages.items():
+        for link in page.links:
+            if not re.match(r"[a-z]+:|#|$", link):
+                target = (path.parent / unquote(link.partition("#")[0])).resolve()
+                assert target.exists(), f"{path.name}: {link}"
