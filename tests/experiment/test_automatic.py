@@ -17,13 +17,14 @@ from remnant.experiment.build import build_backend
 from remnant.experiment.run import execute, started_with
 from remnant.experiment.runner import Options
 
-SHORT = {"method": "aer-abs", "tasks": 2, "epochs": 2, "net": "small:16"}
+SHORT = {"method": "aer-abs", "tasks": 2, "epochs": 2}
+WIDE = SHORT | {"net": "small:16"}  # gains from bf16
 
 
 def interrupted(out: Path, **changes: str) -> Path:
     """Start a run, interrupt it after five steps, and return its folder."""
     with pytest.raises(Interrupted):
-        execute(tiny_config(**SHORT, **changes), Options(out=out), [StopAt(5)])
+        execute(tiny_config(**SHORT | changes), Options(out=out), [StopAt(5)])
     return next(out.iterdir())
 
 
@@ -35,12 +36,12 @@ def pretend_bf16(monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
 def test_a_run_keeps_the_precision_it_was_started_with(
     is_there: bool, run_in: RunIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fixed = run_in(tiny_config(**SHORT, precision="bf16" if is_there else "float32"), "fixed")
+    fixed = run_in(tiny_config(**WIDE, precision="bf16" if is_there else "float32"), "fixed")
     pretend_bf16(monkeypatch, is_there)
-    folder = interrupted(tmp_path / "auto", precision="auto")
+    folder = interrupted(tmp_path / "auto", precision="auto", net="small:16")
     pretend_bf16(monkeypatch, not is_there)
     logger = StopAt(0)
-    assert execute(tiny_config(**SHORT, precision="auto"), Options(out=folder.parent), [logger]) == folder
+    assert execute(tiny_config(**WIDE, precision="auto"), Options(out=folder.parent), [logger]) == folder
     assert not [note for note in logger.notes if "warning" in note]
     assert_same_results(fixed, folder)
     assert tomllib.loads((folder / "config.toml").read_text())["precision"] == "auto"
@@ -50,9 +51,9 @@ def test_a_run_keeps_the_precision_it_was_started_with(
 
 def test_a_run_that_is_restarted_chooses_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_bf16(monkeypatch, False)
-    folder = interrupted(tmp_path, precision="auto")
+    folder = interrupted(tmp_path, precision="auto", net="small:16")
     pretend_bf16(monkeypatch, True)
-    execute(tiny_config(**SHORT, precision="auto"), Options(out=tmp_path, force=True), [StopAt(0)])
+    execute(tiny_config(**WIDE, precision="auto"), Options(out=tmp_path, force=True), [StopAt(0)])
     assert [e["precision"] for e in result(folder)["environments"]] == ["bf16"]
 
 
