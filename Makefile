@@ -6,7 +6,7 @@ DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(VENV)/bin/pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: run test check test-slow test-data test-browser chromium format tables
+.PHONY: run test check test-slow test-data test-browser chromium format tables fuzz
 
 run: $(DEMO)
 	$(VENV)/bin/remnant demo
@@ -31,6 +31,10 @@ test-data: $(READY)
 # Generates the tables of the documents from the files in results/.
 tables: $(READY)
 	$(VENV)/bin/remnant table --update README.md docs/RESULTS.md
+
+# Runs changed inputs through every parser: COUNT=1000 make fuzz
+fuzz: $(READY)
+	$(VENV)/bin/python -m fuzz --count $(or $(COUNT),100000)
 
 # Opens a report in Chromium.
 test-browser: $(READY) chromium

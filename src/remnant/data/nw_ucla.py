@@ -90,7 +90,7 @@ def _read(path: Path) -> Sequences:
             found = {name: file[name] for name in names}
     except FileNotFoundError as error:
         raise MissingFiles(f"{path}: expected a file, found nothing; {MANUAL_DOWNLOAD}") from error
-    except ARRAY_READ_ERRORS as error:
+    except (*ARRAY_READ_ERRORS, AttributeError) as error:  # a single array, or a member that is none
         raise RemnantError(
             f"{path}: expected an .npz file with the arrays {', '.join(names)}, found: {error}; "
             f"{MANUAL_DOWNLOAD}"
