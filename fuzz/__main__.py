@@ -1,6 +1,6 @@
 """Run changed inputs through every parser: python -m fuzz [NAME ...]; see `--help`.
 
-Input number i of a parser depends on the seed, the parser and i only, so that `--first i --count 1` repeats it.
+Input number i of a parser depends on the seed, the parser and i only: `--first i --count 1` repeats it.
 A finding is an exception other than RemnantError, an input that takes longer than SECONDS, memory beyond
 MEMORY, or the end of the process. The input and the traceback of a finding are written to a folder.
 """
@@ -18,9 +18,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from remnant.errors import RemnantError
-
 from fuzz.targets import TARGETS, Target
+from remnant.errors import RemnantError
 
 SECONDS = 20  # of one input
 MEMORY = 2 * 2**30  # bytes of address space, beyond those of the process at its start
@@ -48,6 +47,7 @@ def fuzz(target: Target, seed: int, first: int, count: int, limit: float, found:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         seeds = target.seeds(folder)
+        start = time.monotonic()
         for i in range(first, first + count):
             if time.monotonic() - start > limit:
                 break

@@ -218,7 +218,7 @@ def settings(folder: Path, content: bytes) -> object:
 RECIPE = b'method = "er-ace"\nnoise = "symmetric:0.4"\nepochs = 2\n[net]\nname = "small"\nwidth = 4\n' + (
     b'[[for]]\nmethod = ["er", "er-ace"]\nlr = 0.1\n'
 )
-GRID = b'recipe = "digits"\nmethod = ["er-ace+alpha", "aer-abs"]\nseed = "0-1"\n[insertion]\nalpha = [0.5, 0.75]\n'
+GRID = b'recipe = "digits"\nmethod = ["aer-abs", "abs"]\nseed = "0-1"\n[insertion]\nalpha = [0.5, 0.75]\n'
 TABLE = b"path,label,task,split\na.png,cat,1,train\nb.png,dog,1,train\nc.png,cat,2,test\nd.png,dog,2,\n"
 DECISIONS = (
     b"id,path,given,decision,label\n0,0.png,cat,wrong,'=dog\n1,1.png,'=dog,right,'=dog\n2,2.png,<b>,skip,\n"
@@ -230,16 +230,26 @@ def targets() -> Iterator[Target]:
     """Yield all parsers."""
     text, raw = mutate.of_text, mutate.of_bytes
     npz = written(lambda file: np.savez(file, labels=np.arange(5), names=np.array(["a", "b"])))
-    pt, old = (written(lambda f, z=z: torch.save(TENSORS, f, _use_new_zipfile_serialization=z)) for z in (True, False))  # fmt: skip  # noqa: E501
+    pt, old = (
+        written(lambda f, z=z: torch.save(TENSORS, f, _use_new_zipfile_serialization=z))
+        for z in (True, False)
+    )
     yield Target("recipe", given(RECIPE), of_file("a.toml", lambda p: to_config(str(p), {})), text)
     yield Target("grid", given(GRID), of_file("g.toml", lambda p: expand(read_grid(str(p)))), text)
     yield Target("settings", given(b"method=er\nlr=0.1\nnet.width=4\nnoise=symmetric:0.4"), settings, text)
     yield Target("table", given(TABLE), of_file("t.csv", lambda p: own_data(f"table:{p}").blank()), text)
     npy = written(lambda file: np.save(file, np.arange(5)))
     yield Target("npy", given(npy), of_file("a.npy", lambda p: read_labels(p, "")), raw)
-    yield Target("npz", given(npz), of_file("a.npz", lambda p: (read_archive(p), read_labels(p, "labels"))), mutate.of_zip)  # fmt: skip  # noqa: E501
+    yield Target(
+        "npz",
+        given(npz),
+        of_file("a.npz", lambda p: (read_archive(p), read_labels(p, "labels"))),
+        mutate.of_zip,
+    )
     yield Target("labels-csv", given(b"0\n1\n2\n"), of_file("a.csv", lambda p: read_labels(p, "")), text)
-    yield Target("nw-ucla", given(nw_ucla()), of_file(NW_UCLA, lambda p: load_nw_ucla(p.parent)), mutate.of_zip)  # fmt: skip
+    yield Target(
+        "nw-ucla", given(nw_ucla()), of_file(NW_UCLA, lambda p: load_nw_ucla(p.parent)), mutate.of_zip
+    )
     idx = bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3, *range(6)])
     yield Target("idx", given(idx), lambda folder, content: parse_idx(content, 2, folder), raw)
     yield Target("cifar", given(cifar_pickle()), of_file("data_batch_1", cifar), raw)
