@@ -35,6 +35,11 @@ def test_texts_of_a_csv_table_are_no_formulas_and_numbers_stay_numbers() -> None
     assert ",-5.0," in text
 
 
+def test_results_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(RemnantError, match="expected a number as faa, got 'many'"):
+        make_table([finished(faa="many")], find_metrics(["faa"]))  # type: ignore[arg-type]
+
+
 def test_a_table_may_list_a_name_that_is_too_long_for_a_file(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f"path,label\n{'x' * 3000},a\nb.png,b\nc.png,a\nd.png,b\n")
     assert own_data(f"table:{tmp_path / 't.csv'}").side == 64
