@@ -16,7 +16,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from remnant.errors import MissingFiles, RemnantError
@@ -49,7 +49,6 @@ class DataFiles:
     md5: Mapping[str, str]  # file name -> md5 of its content, decompressed for *.gz
     downloads: tuple[Download, ...]
     places: tuple[str, ...]  # subfolders of the data folder to search; the first is used for downloads
-    sha256: Mapping[str, str] = field(default_factory=dict)  # of the same contents, where it is known
     installed: Path | None = None  # folder in which a package of the operating system installs the files
 
 
