@@ -6,7 +6,7 @@ DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(VENV)/bin/pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: run test check test-slow test-data test-browser chromium format tables mutants docs
+.PHONY: run test check test-slow test-data test-browser chromium format tables mutants docs fuzz
 
 run: $(DEMO)
 	$(VENV)/bin/remnant demo
@@ -40,6 +40,10 @@ docs: $(READY)
 # Changes the source in 500 places, one at a time, and lists the changes that no test notices.
 mutants: $(READY)
 	$(VENV)/bin/python -m mutants
+
+# Runs changed inputs through every parser: COUNT=1000 make fuzz
+fuzz: $(READY)
+	$(VENV)/bin/python -m fuzz --count $(or $(COUNT),100000)
 
 # Opens a report in Chromium.
 test-browser: $(READY) chromium

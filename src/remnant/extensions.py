@@ -119,6 +119,19 @@ def is_in_file(name: str) -> bool:
     return bool(IN_FILE.fullmatch(name))
 
 
+def names_code(value: object) -> bool:
+    """Return whether settings of a file contain a name `path.py:NAME`, whose file would be executed.
+
+    >>> names_code({"net": {"name": "small"}}), names_code({"net": [{"name": "x.py:NET"}]})
+    (False, True)
+    """
+    if isinstance(value, Mapping):
+        return any(map(names_code, value.values()))
+    if isinstance(value, list):
+        return any(map(names_code, value))
+    return isinstance(value, str) and ".py:" in value
+
+
 def is_own_data(text: str) -> bool:
     """Return whether a text names own data: folder:DIR, table:FILE.csv or hf:NAME.
 

@@ -90,7 +90,7 @@ def main() -> None:
         if error.filename is None:  # it may be the output that cannot be written
             _discard_output()
         place = error.filename or "a file, or the output, cannot be used"
-        typer.echo(f"remnant: {place}: {error.strerror or error}.", err=True)
+        typer.echo(printable(f"remnant: {place}: {error.strerror or error}."), err=True)
         sys.exit(2)
 
 

@@ -83,7 +83,7 @@ def predict(
         part = files[start : start + BATCH]
         for path, result in zip(part, _predict(loaded, part), strict=True):
             if isinstance(result, str):
-                typer.echo(f"skipped {path}: {result}", err=True)
+                typer.echo(printable(f"skipped {path}: {result}"), err=True)
                 failed += 1
             else:
                 found.append({"path": str(path), "label": result[0], "confidence": round(result[1], 6)})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from remnant.errors import RemnantError
+from remnant.errors import RemnantError, printable
 
 IN_NAME = ("method", "data", "noise", "seed")  # columns that repeat parts of the name of a run
 DEMO = ("finetune", "er", "er-ace", "aer-abs")  # methods of `remnant demo`
@@ -44,7 +44,7 @@ def report(
 
     found, left_out = find_runs(runs), skipped_runs(runs)
     for folder, why in left_out.items():
-        typer.echo(f"{folder} is left out: {why}", err=True)
+        typer.echo(printable(f"{folder} is left out: {why}"), err=True)
     if not found:
         raise RemnantError(
             f"expected finished runs, found none in {', '.join(map(str, runs))}. Start one: remnant run."

@@ -111,7 +111,10 @@ CIFAR100_FILES = DataFiles(
 
 
 # Errors raised when a pickle with other content is read.
-PICKLE_ERRORS = (pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError)
+PICKLE_ERRORS = (
+    *(pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError),
+    *(OverflowError, MemoryError, RecursionError),
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,10 +87,10 @@ def _read(path: Path) -> Sequences:
     names = [field.name for field in fields(Sequences)]
     try:
         with np.load(io.BytesIO(read_file(path)), allow_pickle=False) as file:
-            found = {name: file[name] for name in names}
+            found = {name: np.asarray(file[name]) for name in names}  # bytes, if it is no array file
     except FileNotFoundError as error:
         raise MissingFiles(f"{path}: expected a file, found nothing; {MANUAL_DOWNLOAD}") from error
-    except ARRAY_READ_ERRORS as error:
+    except (*ARRAY_READ_ERRORS, AttributeError) as error:  # a single array, or a member that is none
         raise RemnantError(
             f"{path}: expected an .npz file with the arrays {', '.join(names)}, found: {error}; "
             f"{MANUAL_DOWNLOAD}"

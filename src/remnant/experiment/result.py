@@ -174,6 +174,9 @@ def read_result(folder: Path) -> dict[str, Any]:
             raise ValueError("it does not contain results")
         if not isinstance(result.get("files", {}), dict):
             raise ValueError("its list of files is not a table")
+        # Damaged files are renamed, and those of removed runs deleted: never outside of the folder.
+        if any(name != Path(name).name or name == ".." for name in result.get("files", {})):
+            raise ValueError("its list of files has names that are not in the run folder")
         if result.get("sha256", found := _own_hash(result)) != found:
             raise ValueError("its content does not match its sha256")
     except READ_ERRORS as error:

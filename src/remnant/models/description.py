@@ -15,6 +15,7 @@ from remnant.config import Config, resolve
 from remnant.config.registries import OF_METHOD
 from remnant.data import Dataset, Spec, entry
 from remnant.data.dataset import InMemory, Transform
+from remnant.extensions import names_code
 from remnant.transforms.image import ImageTransform
 from remnant.transforms.resizing import RESIZES
 
@@ -39,6 +40,8 @@ def describe_spec(spec: Spec) -> dict[str, Any]:
 def to_spec(description: Mapping[str, Any]) -> Spec:
     """Return the spec with this description."""
     given = description["transform"]
+    if names_code(given):
+        raise ValueError("its transform names a Python file, which is not executed")
     transform: Transform
     if "data" in given:
         transform = entry(given["data"]).spec.transform

@@ -89,7 +89,10 @@ def _without_objects(archive: Mapping[str, np.ndarray], name: str) -> np.ndarray
 def _are_integers(labels: np.ndarray) -> bool:
     is_vector = labels.ndim == 1 and len(labels) > 0
     is_real = labels.dtype.kind in "iuf"  # numpy counts time spans among the integers
-    return is_vector and is_real and bool((np.isfinite(labels) & (labels == np.floor(labels))).all())
+    if not is_vector or not is_real:
+        return False
+    fits = np.abs(labels.astype(np.float64)) < 2**53  # also false for NaN; larger ones overflow an int64
+    return bool((fits & (labels == np.floor(labels))).all())
 
 
 def select_labels(path: Path, labels: Labels, dataset: Dataset) -> Labels:

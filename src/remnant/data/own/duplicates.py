@@ -1,6 +1,7 @@
 """Images that occur several times: the same content in different files."""
 
 import hashlib
+import os
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +30,7 @@ def same_content(images: Images) -> list[list[str]]:
     sizes: dict[int, list[tuple[str, Path]]] = defaultdict(list)
     for i, name in enumerate(images.files):
         file = images.open(i)
-        if isinstance(file, Path) and file.is_file():
+        if isinstance(file, Path) and os.path.isfile(file):
             sizes[file.stat().st_size].append((name, file))
     contents: dict[bytes, list[str]] = defaultdict(list)
     for files in sizes.values():

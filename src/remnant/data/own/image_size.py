@@ -1,5 +1,6 @@
 """The side length of images if a user does not choose one."""
 
+import os
 from pathlib import Path
 from statistics import median
 
@@ -20,7 +21,7 @@ def usual_side(images: Images) -> int:
     count = min(MEASURED, len(images.files))
     for i in np.arange(count) * len(images.files) // max(count, 1):
         file = images.open(int(i))
-        if isinstance(file, Path) and not file.is_file():  # such as a pipe, which may never end
+        if isinstance(file, Path) and not os.path.isfile(file):  # such as a pipe, which may never end
             continue
         try:
             with Image.open(file, formats=images.resize.formats) as image:

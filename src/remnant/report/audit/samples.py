@@ -78,7 +78,7 @@ def read_audited(folder: Path, data_dir: Path | None) -> AuditedRun:
     config = to_config(str(folder), {})
     data, observed = build_dataset(config, find_data_dir(data_dir))
     _check_names(data.spec.classes)
-    return AuditedRun(folder, config, data, observed, _doubts(file, data, observed))
+    return AuditedRun(folder, config, data, observed, read_doubts(file, data, observed))
 
 
 def _check_names(classes: Sequence[str]) -> None:
@@ -93,7 +93,7 @@ def _check_names(classes: Sequence[str]) -> None:
             )
 
 
-def _doubts(file: Path, data: Dataset, observed: Labels) -> tuple[Doubt, ...]:
+def read_doubts(file: Path, data: Dataset, observed: Labels) -> tuple[Doubt, ...]:
     """Read suspects.csv; raise RemnantError if its samples are not those of the data."""
     rows = csv.DictReader(io.StringIO(read_file(file).decode(errors="replace"), newline=""))
     if rows.fieldnames != list(Suspect._fields):
@@ -114,6 +114,12 @@ def _doubts(file: Path, data: Dataset, observed: Labels) -> tuple[Doubt, ...]:
                 f"{row['path'] or row['id']:.200} with the label {row['given']!r:.200}: the data "
                 "have changed since the run. Run it again."
             )
-        score, is_suspect = float(row["score"]), row["is_suspect"] == "true"
-        found.append(Doubt(at, number[row["suggested"]], score, is_suspect))
+        try:
+            score, is_suspect = float(row["score"]), row["is_suspect"] == "true"
+            found.append(Doubt(at, number[row["suggested"]], score, is_suspect))
+        except (ValueError, TypeError, KeyError) as error:
+            raise RemnantError(
+                f"{file}, line {rows.line_num}: expected a score and a suggested class, got "
+                f"{row['score']!r:.60} and {row['suggested']!r:.200}. Run it again with --force."
+            ) from error
     return tuple(found)

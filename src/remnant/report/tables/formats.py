@@ -13,6 +13,7 @@ from rich.table import Table
 from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import write_atomically
 from remnant.report.tables.grouping import ResultTable, Row, Summary, seeds_text
+from remnant.suspects.table import cell
 
 
 def value_text(value: Summary | None, signed: bool = False) -> str:
@@ -99,7 +100,8 @@ def comma_separated(table: ResultTable) -> str:
         summaries = [*(row.values[metric.name] for metric in table.metrics), row.difference]
         values = [value for summary in summaries for value in _numbers(summary)]
         of_seeds = " ".join(str(first.of(group.runs[seed])) for seed in sorted(group.runs))
-        writer.writerow([group.benchmark, group.method, settings, _seeds(row), *values, of_seeds])
+        texts = [cell(text) for text in (group.benchmark, group.method, settings)]
+        writer.writerow([*texts, _seeds(row), *values, of_seeds])
     return file.getvalue()
 
 

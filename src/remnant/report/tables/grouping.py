@@ -26,7 +26,12 @@ class Metric:
         value: Any = run.result
         for key in self.path:
             value = value.get(key) if isinstance(value, Mapping) else None
-        return None if value is None else self.scale * float(value)
+        try:
+            return None if value is None else self.scale * float(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise RemnantError(
+                f"{run.folder}: expected a number as {self.name}, got {value!r:.60}. Store the results again."
+            ) from error
 
 
 METRICS = {

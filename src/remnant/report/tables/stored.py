@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from remnant.errors import RemnantError
-from remnant.experiment.checkpoint import short_reason, write_atomically
+from remnant.experiment.checkpoint import READ_ERRORS, short_reason, write_atomically
 from remnant.experiment.metrics import mean
 from remnant.report.runs import FinishedRun, find_runs, in_order
 from remnant.settings import read_file
@@ -99,7 +99,7 @@ def read_stored(path: Path) -> list[FinishedRun]:
         ]
         for run in runs:
             _ = run.method, run.data, run.noise, run.seed, run.result["by_epoch"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (*READ_ERRORS, OverflowError) as error:
         raise RemnantError(
             f"{path}: expected results stored by `remnant sweep --results`, but {short_reason(error)}."
         ) from error

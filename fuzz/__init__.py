@@ -1,0 +1,1 @@
+"""Fuzzing of every parser of the package; `make fuzz`."""

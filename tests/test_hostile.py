@@ -1,0 +1,65 @@
+"""Files of someone else: what fuzzing and review found, and a short run of the fuzzer."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from run_folders import finished, write_run
+
+from remnant.data.own import own_data
+from remnant.errors import RemnantError
+from remnant.experiment.result import read_result, result_file
+from remnant.noise.from_file import read_labels
+from remnant.report.tables import find_metrics, make_table
+from remnant.report.tables.formats import comma_separated
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from fuzz.__main__ import fuzz
+from fuzz.targets import RUN, TARGETS, suspects
+from remnant.report.audit.samples import read_doubts
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other/model.safetensors", ".."])
+def test_results_cannot_name_files_outside_of_the_run_folder(tmp_path: Path, name: str) -> None:
+    folder = write_run(tmp_path / "run", finished())
+    (folder / "result.json").write_bytes(result_file(finished().result, {name: "0"}))
+    with pytest.raises(RemnantError, match="not in the run folder"):
+        read_result(folder)
+
+
+def test_texts_of_a_csv_table_are_no_formulas_and_numbers_stay_numbers() -> None:
+    runs = [finished("=cmd()", faa=-5.0), finished("er", faa=2.0)]
+    text = comma_separated(make_table(runs, find_metrics(["faa"])))
+    assert ",'=cmd()," in text
+    assert ",-5.0," in text
+
+
+def test_results_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(RemnantError, match="expected a number as faa, got 'many'"):
+        make_table([finished(faa="many")], find_metrics(["faa"]))  # type: ignore[arg-type]
+
+
+def test_a_table_may_list_a_name_that_is_too_long_for_a_file(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"path,label\n{'x' * 3000},a\nb.png,b\nc.png,a\nd.png,b\n")
+    assert own_data(f"table:{tmp_path / 't.csv'}").side == 64
+
+
+def test_labels_too_large_for_an_integer_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "y.npy", np.array([0.0, 1e30]))
+    with pytest.raises(RemnantError, match="expected one integer per training sample"):
+        read_labels(tmp_path / "y.npy", "")
+
+
+@pytest.mark.parametrize(("old", "new"), [(b"0.1", b"many"), (b",cat,false", b",bird,false")])
+def test_a_damaged_row_of_suspects_is_refused(tmp_path: Path, old: bytes, new: bytes) -> None:
+    (tmp_path / "suspects.csv").write_bytes(suspects().replace(old, new))
+    with pytest.raises(RemnantError, match="expected a score and a suggested class"):
+        read_doubts(tmp_path / "suspects.csv", RUN.data, RUN.observed)
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name not in ("model", "learner")])
+def test_changed_inputs_are_accepted_or_refused(tmp_path: Path, name: str) -> None:
+    outcome = fuzz(TARGETS[name], 1, 0, 20, 2.0, tmp_path)
+    assert outcome.findings == {}
+    assert outcome.accepted  # the first input is valid
