@@ -32,7 +32,7 @@ app.command("compare", cls=compare.ListCommand, context_settings={"ignore_unknow
     compare.compare
 )
 app.command("sweep", cls=compare.ListCommand, context_settings={"ignore_unknown_options": True})(sweep.sweep)
-app.command("table", cls=compare.ListCommand)(compare.table)
+app.command("table", cls=compare.ListCommand)(runs.table)
 app.command("tune", cls=compare.ListCommand, context_settings={"ignore_unknown_options": True})(sweep.tune)
 app.command("verify")(sweep.verify)
 app.command("learn")(learner.learn)

@@ -1,8 +1,8 @@
-"""The commands `remnant compare` and `remnant table`: several methods and seeds in one table."""
+"""The command `remnant compare`, several methods and seeds in one table, and what all sweeps share."""
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,6 @@ from remnant.errors import RemnantError
 if TYPE_CHECKING:
     from remnant.config import Config
     from remnant.report.runs import FinishedRun
-    from remnant.report.tables.grouping import Metric
     from remnant.sweep.backends import Resources
     from remnant.sweep.scheduler import SweepOptions
     from remnant.sweep.status import Cell
@@ -227,82 +226,3 @@ def end(cells: Sequence["Cell"]) -> None:
         raise typer.Exit(130)
     if "failed" in states:
         raise typer.Exit(1)
-
-
-def table(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="RUNS...",
-            help="Run folders, folders that contain them, or files of `remnant sweep --results`.",
-            show_default=False,
-        ),
-    ] = None,
-    metric: MetricNames = "faa,ff,purity",
-    table: TableFile = None,
-    update: Annotated[
-        str,
-        typer.Option(metavar="FILE ...", help="Update the tables in documents instead.", show_default=False),
-    ] = "",
-) -> None:
-    """Print a table of finished runs.
-
-    \b
-    Examples:
-      remnant table runs
-      remnant table runs/digits-er-* runs/digits-aer-abs-* --metric faa purity --table table.tex
-
-    Runs are grouped by everything but the seed. The difference to the best group of a benchmark is paired by
-    seed. Below the table is a list of all runs with the settings in which they differ.
-
-    With --update, the tables between comments `<!-- table: FILE.json noise=... metric=... -->` and
-    `<!-- /table -->` of Markdown documents are regenerated.
-    """
-    if update:
-        update_documents([Path(name) for name in update.split(",")])
-        return
-    if not runs:
-        raise RemnantError("expected run folders, or folders that contain them: remnant table runs")
-    from remnant.report.runs import skipped_runs
-    from remnant.report.tables import find_metrics, load_runs
-
-    first, *_ = find_metrics(split_list(metric))
-    found = load_runs(runs)
-    if not found:
-        raise RemnantError(f"{', '.join(map(str, runs))}: expected finished runs, found none.")
-    print_runs(found, split_list(metric), table)
-    typer.echo("")
-    for line in listed_runs(found, first):
-        typer.echo(line)
-    for folder, why in skipped_runs([path for path in runs if path.suffix != ".json"]).items():
-        typer.echo(f"{'-':>6s}  {folder}: {why}")
-
-
-def listed_runs(found: "Sequence[FinishedRun]", metric: "Metric") -> Iterator[str]:
-    """Yield a line for each run: a metric, the folder, and the settings that differ within its benchmark."""
-    from remnant.report.runs import differing_settings
-    from remnant.report.tables.grouping import benchmark_of, by_benchmark
-
-    differing = {name: differing_settings(same) for name, same in by_benchmark(found).items()}
-    for run in found:
-        keys = [key for key in differing[benchmark_of(run)] if key != "seed"]
-        value = metric.of(run)
-        shown = "-" if value is None else f"{value:.1f}"
-        yield " ".join([f"{shown:>6s}  {run.folder}", *_texts(run.settings(), keys)])
-
-
-def update_documents(paths: Sequence[Path]) -> None:
-    """Regenerate the tables of documents; the results they name are relative to the working directory."""
-    from remnant.experiment.checkpoint import write_atomically
-    from remnant.report.markers import updated
-
-    for path in paths:
-        before = path.read_text(encoding="utf-8")
-        after = updated(before, Path())
-        if after != before:
-            write_atomically(path, after.encode())
-        typer.echo(f"{path}: {'updated' if after != before else 'unchanged'}")
-
-
-def _texts(settings: Mapping[str, object], keys: Sequence[str]) -> list[str]:
-    return [f"{key}={settings[key]}" for key in keys if key in settings]

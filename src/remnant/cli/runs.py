@@ -1,13 +1,14 @@
-"""The commands about existing runs, `report`, `runs` and `check`, and `demo`, which ends with a report."""
+"""The commands about existing runs: `table`, `report`, `runs`, `check`; and `demo`, which ends with a report."""
 
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from remnant.cli.compare import MetricNames, TableFile, print_runs, split_list
 from remnant.errors import RemnantError, printable
 
 IN_NAME = ("method", "data", "noise", "seed")  # columns that repeat parts of the name of a run
@@ -15,6 +16,87 @@ DEMO = ("finetune", "er", "er-ace", "aer-abs")  # methods of `remnant demo`
 
 if TYPE_CHECKING:
     from remnant.report.folders import RunState
+    from remnant.report.runs import FinishedRun
+    from remnant.report.tables.grouping import Metric
+
+
+def table(
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUNS...",
+            help="Run folders, folders that contain them, or files of `remnant sweep --results`.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: MetricNames = "faa,ff,purity",
+    table: TableFile = None,
+    update: Annotated[
+        str,
+        typer.Option(metavar="FILE ...", help="Update the tables in documents instead.", show_default=False),
+    ] = "",
+) -> None:
+    """Print a table of finished runs.
+
+    \b
+    Examples:
+      remnant table runs
+      remnant table runs/digits-er-* runs/digits-aer-abs-* --metric faa purity --table table.tex
+
+    Runs are grouped by everything but the seed. The difference to the best group of a benchmark is paired by
+    seed. Below the table is a list of all runs with the settings in which they differ.
+
+    With --update, the tables between comments `<!-- table: FILE.json noise=... metric=... -->` and
+    `<!-- /table -->` of Markdown documents are regenerated.
+    """
+    if update:
+        update_documents([Path(name) for name in update.split(",")])
+        return
+    if not runs:
+        raise RemnantError("expected run folders, or folders that contain them: remnant table runs")
+    from remnant.report.runs import skipped_runs
+    from remnant.report.tables import find_metrics, load_runs
+
+    first, *_ = find_metrics(split_list(metric))
+    found = load_runs(runs)
+    if not found:
+        raise RemnantError(f"{', '.join(map(str, runs))}: expected finished runs, found none.")
+    print_runs(found, split_list(metric), table)
+    typer.echo("")
+    for line in listed_runs(found, first):
+        typer.echo(line)
+    for folder, why in skipped_runs([path for path in runs if path.suffix != ".json"]).items():
+        typer.echo(f"{'-':>6s}  {folder}: {why}")
+
+
+def listed_runs(found: "Sequence[FinishedRun]", metric: "Metric") -> Iterator[str]:
+    """Yield a line for each run: a metric, the folder, and the settings that differ within its benchmark."""
+    from remnant.report.runs import differing_settings
+    from remnant.report.tables.grouping import benchmark_of, by_benchmark
+
+    differing = {name: differing_settings(same) for name, same in by_benchmark(found).items()}
+    for run in found:
+        keys = [key for key in differing[benchmark_of(run)] if key != "seed"]
+        value = metric.of(run)
+        shown = "-" if value is None else f"{value:.1f}"
+        yield " ".join([f"{shown:>6s}  {run.folder}", *_texts(run.settings(), keys)])
+
+
+def update_documents(paths: Sequence[Path]) -> None:
+    """Regenerate the tables of documents; the results they name are relative to the working directory."""
+    from remnant.experiment.checkpoint import write_atomically
+    from remnant.report.markers import updated
+
+    for path in paths:
+        before = path.read_text(encoding="utf-8")
+        after = updated(before, Path())
+        if after != before:
+            write_atomically(path, after.encode())
+        typer.echo(f"{path}: {'updated' if after != before else 'unchanged'}")
+
+
+def _texts(settings: Mapping[str, object], keys: Sequence[str]) -> list[str]:
+    return [f"{key}={settings[key]}" for key in keys if key in settings]
 
 
 def report(
@@ -67,7 +149,7 @@ def demo(
     It ends with a table, and the path of a report with figures. The same comparison with other methods or
     seeds: remnant compare --methods er aer-abs --seeds 0-4 --report report.html
     """
-    from remnant.cli.compare import end, finished_runs, print_runs, run_sweep, write_reports
+    from remnant.cli.compare import end, finished_runs, run_sweep, write_reports
     from remnant.cli.run import RunOptions
     from remnant.report.html.page import check_installed
     from remnant.sweep.backends import Resources
