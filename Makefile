@@ -6,7 +6,7 @@ DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(VENV)/bin/pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: run test check test-slow test-data test-browser chromium format tables
+.PHONY: run test check test-slow test-data test-browser chromium format tables faults
 
 run: $(DEMO)
 	$(VENV)/bin/remnant demo
@@ -31,6 +31,10 @@ test-data: $(READY)
 # Generates the tables of the documents from the files in results/.
 tables: $(READY)
 	$(VENV)/bin/remnant table --update README.md docs/RESULTS.md
+
+# Injects faults into commands, and checks that nothing is lost; --short takes less than a minute.
+faults: $(READY)
+	$(VENV)/bin/python faults
 
 # Opens a report in Chromium.
 test-browser: $(READY) chromium

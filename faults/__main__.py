@@ -1,7 +1,7 @@
 """Inject faults into commands, and check that nothing is lost: `python faults --help`.
 
 Each command is first run undisturbed, which records its system calls. Then every call fails in every way, the
-process is killed before and after it, memory runs out, files are damaged, and two processes do the same. After
+process is killed before and after it, memory runs out, files are damaged, and two processes compete. After
 each fault, the same command without faults has to end with the same bytes.
 """
 
@@ -58,7 +58,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the promises were kept; `problem` is empty if they were, and None if the fault did not occur."""
+    """Whether the promises were kept; `problem` is empty if so, None if the fault did not occur."""
 
     case: Case
     problem: str | None
@@ -74,7 +74,7 @@ class Harness:
         """Return the folder of a scenario in a state."""
         return self.home / state / scenario
 
-    def command(self, scenario: str, folder: Path, fault: Fault = Fault(), **how: Any) -> Ended:  # noqa: ANN401, B008
+    def command(self, scenario: str, folder: Path, fault: Fault = Fault(), **how: Any) -> Ended:  # noqa: B008
         """Run the command of a scenario."""
         return child.run(SCENARIOS[scenario].words(self.home / "inputs", folder), folder, fault, **how)
 

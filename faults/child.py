@@ -28,9 +28,7 @@ class Ended:
     hangs: bool = False
 
 
-def run(
-    words: Sequence[str], folder: Path, fault: Fault, before: Callable[[], None] = lambda: None
-) -> Ended:
+def run(words: Sequence[str], folder: Path, fault: Fault, before: Callable[[], None] = lambda: None) -> Ended:
     """Run a command with a fault of the calls below a folder; `before` is called in its process first."""
     injector = Injector(folder, fault)
     pid, pipe = start(words, [before, injector.install])
@@ -54,6 +52,7 @@ def start(words: Sequence[str], before: Sequence[Callable[[], None]]) -> tuple[i
         os.setsid()
         os.dup2(writing, 1)
         os.dup2(writing, 2)
+        sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", 1, closefd=False)
         for prepare in before:
             prepare()
         status = _call_main(words)

@@ -1,6 +1,6 @@
 """Faults of system calls: the n-th call below a folder fails, or kills the process.
 
-Every function of `os` that changes files is replaced in the process at hand. Files that are opened by name are
+The functions of `os` that change files are replaced in the process at hand. Files that are opened by name are
 opened by `_pyio`, the io module of the standard library in Python, whose reads and writes are those of `os`.
 """
 
@@ -87,13 +87,13 @@ class Injector:
             setattr(os, name, self._replaced(getattr(os, name), kind))
         original = io.open
 
-        def open_(file: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def open_(file: Any, *args: Any, **kwargs: Any) -> Any:
             is_own = not isinstance(file, int) and self._is_below(file, None)
             return (_pyio.open if is_own else original)(file, *args, **kwargs)
 
         io.open = builtins.open = tarfile.bltn_open = open_  # type: ignore[attr-defined, assignment]
 
-    def _is_below(self, path: Any, folder: int | None) -> bool:  # noqa: ANN401
+    def _is_below(self, path: Any, folder: int | None) -> bool:
         if isinstance(path, int):
             path = os.readlink(f"/proc/self/fd/{path}")
         elif folder is not None:
@@ -101,7 +101,7 @@ class Injector:
         return os.path.abspath(os.fsdecode(path)).startswith(self.folder)
 
     def _replaced(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
-        def call(path: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def call(path: Any, *args: Any, **kwargs: Any) -> Any:
             if not self._is_below(path, kwargs.get("dir_fd")):
                 return function(path, *args, **kwargs)
             what = kind
@@ -116,8 +116,8 @@ class Injector:
 
         return call
 
-    def _before(self, kind: str, path: Any, write_half: Callable[[], object]) -> None:  # noqa: ANN401
-        """Count a call; fail if it is its turn. A write to a full disk, or of a killed process, may be cut."""
+    def _before(self, kind: str, path: Any, write_half: Callable[[], object]) -> None:
+        """Count a call; fail if it is its turn. A write to a full disk, or of a killed process, is cut."""
         count = self._count() + 1
         struct.pack_into("q", self._shared, 0, count)
         self._shared[15 + count] = ("open to read", *CHANGES).index(kind)

@@ -1,4 +1,4 @@
-"""The commands that faults are injected into, each as small as possible, with what must be true after them."""
+"""The commands that faults are injected into, as small as possible, and what must be true afterwards."""
 
 import hashlib
 import json
@@ -15,7 +15,16 @@ from remnant.data.files import DataFiles, Download
 from remnant.experiment.result import check_run
 
 TINY = ["net=small:4", "epochs=2", "batch=20", "buffer_size=8"]
-COST = ("seconds", "seconds_per_phase", "images_per_second", "peak_rss_mb", "git", "environments", "files", "sha256")
+COST = (
+    "seconds",
+    "seconds_per_phase",
+    "images_per_second",
+    "peak_rss_mb",
+    "git",
+    "environments",
+    "files",
+    "sha256",
+)
 TOY = {"a": b"first file\n" * 900, "b": b"second file\n" * 900}
 
 
@@ -111,13 +120,13 @@ def outcome(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _content(path: Path) -> Any:  # noqa: ANN401
+def _content(path: Path) -> Any:
     if not path.is_file():
         return "not a file"
     return _without_cost(json.loads(path.read_bytes())) if path.suffix == ".json" else path.read_bytes()
 
 
-def _without_cost(value: Any) -> Any:  # noqa: ANN401
+def _without_cost(value: Any) -> Any:
     if isinstance(value, dict):
         return {k: _without_cost(v) for k, v in value.items() if k not in COST}
     return [_without_cost(v) for v in value] if isinstance(value, list) else value
@@ -131,4 +140,6 @@ def harmed(folder: Path, older: Path | None, finished: Path) -> list[str]:
         problems += [f"{name}: {problem}" for name, problem in states.items() if name and problem]
     before, after = ({} if older is None else outcome(older)), outcome(finished)
     now = outcome(folder)
-    return problems + [name for name in before if now.get(name, "gone") not in (before[name], after.get(name))]
+    return problems + [
+        name for name in before if now.get(name, "gone") not in (before[name], after.get(name))
+    ]
