@@ -4,7 +4,7 @@ The functions of `os` that change files are replaced in the process at hand. Fil
 opened by `_pyio`, the io module of the standard library in Python, whose reads and writes are those of `os`.
 """
 
-import _pyio
+import _pyio  # type: ignore[import-not-found]
 import builtins
 import errno
 import io
@@ -91,7 +91,7 @@ class Injector:
             is_own = not isinstance(file, int) and self._is_below(file, None)
             return (_pyio.open if is_own else original)(file, *args, **kwargs)
 
-        io.open = builtins.open = tarfile.bltn_open = open_  # type: ignore[attr-defined, assignment]
+        io.open = builtins.open = tarfile.bltn_open = open_  # type: ignore[attr-defined]
 
     def _is_below(self, path: Any, folder: int | None) -> bool:
         if isinstance(path, int):
