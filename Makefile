@@ -6,7 +6,7 @@ DEMO := $(VENV)/.demo
 READY := $(VENV)/.ready
 INSTALL := PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(VENV)/bin/pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: run test check test-slow test-data test-browser chromium format tables mutants docs fuzz
+.PHONY: run test check test-slow test-data test-browser chromium format tables mutants docs fuzz faults
 
 run: $(DEMO)
 	$(VENV)/bin/remnant demo
@@ -44,6 +44,10 @@ mutants: $(READY)
 # Runs changed inputs through every parser: COUNT=1000 make fuzz
 fuzz: $(READY)
 	$(VENV)/bin/python -m fuzz --count $(or $(COUNT),100000)
+
+# Injects faults into commands, and checks that nothing is lost; --short takes less than a minute.
+faults: $(READY)
+	$(VENV)/bin/python faults
 
 # Opens a report in Chromium.
 test-browser: $(READY) chromium

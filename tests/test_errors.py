@@ -26,7 +26,8 @@ def test_an_interruption_is_not_caught_by_a_loop_that_ignores_errors() -> None:
     "error",
     [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"),
      OSError(12, "Cannot allocate memory"), RuntimeError("std::bad_alloc"),
-     ImportError("libtorch_cpu.so: failed to map segment from shared object")],
+     ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+     RuntimeError("could not create a primitive")],
 )  # fmt: skip
 def test_too_little_memory_is_an_error_for_users(error: Exception) -> None:
     with pytest.raises(RemnantError, match="expected enough free memory"), memory_errors():

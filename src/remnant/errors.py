@@ -37,6 +37,7 @@ def memory_errors() -> Iterator[None]:
         texts = (
             *("allocate memory", "not enough memory", "bad_alloc", "can't start new thread"),
             "failed to map segment",  # of a shared library
+            "could not create a primitive",  # of oneDNN
         )
         if not isinstance(error, MemoryError) and not any(text in str(error) for text in texts):
             raise

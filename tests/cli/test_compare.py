@@ -3,12 +3,15 @@ from pathlib import Path
 
 import pytest
 from cli_helpers import TINY, Invoke
+from conftest import tiny_config
 from run_folders import finished, write_run
 from sweep_helpers import inline
 
-from remnant.cli.compare import joined
+from remnant.cli.compare import finished_runs, joined
+from remnant.errors import RemnantError
 from remnant.report.tables.stored import store
 from remnant.sweep import scheduler
+from remnant.sweep.status import Cell
 
 SMALL = [*TINY, "split=[5,5]"]
 
@@ -117,3 +120,9 @@ def test_the_results_of_compare_are_those_of_run(invoke: Invoke, tmp_path: Path)
     )
     assert one["accuracy"] == many["accuracy"]
     assert one["files"] == many["files"]
+
+
+def test_a_finished_run_that_cannot_be_read_is_an_error_instead_of_a_table_without_it(tmp_path: Path) -> None:
+    cell = Cell(tiny_config(), state="finished", folder=tmp_path)
+    with pytest.raises(RemnantError, match="expected readable results of finished runs"):
+        finished_runs([cell])

@@ -240,3 +240,21 @@ def test_check_reports_every_file(toy: DataFiles, tmp_path: Path) -> None:
     a, b = check(toy, tmp_path)
     assert a.problem == f"expected md5 {md5(A)}, found {md5(b'damaged')} (7 bytes)"
     assert (b.problem, b.exists) == ("expected a file, found nothing", False)
+
+
+def test_a_folder_that_a_killed_download_left_is_removed(toy: DataFiles, cache: Path) -> None:
+    (cache / ".download-killed").mkdir(parents=True)
+    get(toy, None)
+    assert visible(cache) == {"a": A, "b": B}
+
+
+def test_a_temporary_folder_that_cannot_be_removed_is_no_traceback(
+    toy: DataFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", path)
+
+    for name in ("unlink", "rmdir", "replace"):
+        monkeypatch.setattr(os, name, refuse)
+    with pytest.raises(RemnantError, match="Permission denied"):
+        get(toy, None)

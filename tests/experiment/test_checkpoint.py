@@ -243,3 +243,10 @@ def test_a_folder_that_cannot_be_synced_is_not_reported_as_unchanged(
     with pytest.raises(RemnantError, match="it was replaced, but may be lost"):
         checkpoint.write_atomically(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
+
+
+def test_a_temporary_file_that_a_killed_process_left_is_deleted_with_the_next_write(tmp_path: Path) -> None:
+    for name in (".model[1].4194305.part", ".other.4194305.part"):  # beyond the largest process id
+        (tmp_path / name).touch()
+    checkpoint.write_atomically(tmp_path / "model[1]", b"new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.4194305.part", "model[1]"]

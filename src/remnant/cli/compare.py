@@ -193,10 +193,18 @@ def print_sweep_plan(configs: Sequence["Config"], out: Path, data_dir: Path | No
 
 
 def finished_runs(cells: Sequence["Cell"]) -> list["FinishedRun"]:
-    """Return the finished runs of a sweep."""
+    """Return the finished runs of a sweep; raise RemnantError if one of them cannot be read."""
     from remnant.report.runs import find_runs
 
-    return find_runs([cell.folder for cell in cells if cell.state == "finished" and cell.folder])
+    folders = [cell.folder for cell in cells if cell.state == "finished" and cell.folder]
+    runs = find_runs(folders)
+    unread = {folder.resolve() for folder in folders} - {run.folder.resolve() for run in runs}
+    if unread:  # a table without them would look complete
+        names = ", ".join(sorted(map(str, unread)))
+        raise RemnantError(
+            f"{names}: expected readable results of finished runs. Run the same command again."
+        )
+    return runs
 
 
 def print_runs(runs: Sequence["FinishedRun"], metrics: Sequence[str], file: Path | None) -> None:

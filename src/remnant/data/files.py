@@ -4,24 +4,27 @@ The data folder is set by `--data-dir` or REMNANT_DATA. If neither is set, the u
 loading a dataset downloads missing files. The hash of a file is checked whenever the file is read.
 """
 
+import contextlib
 import gzip
 import hashlib
 import lzma
 import os
 import shlex
+import shutil
 import sys
 import tarfile
 import tempfile
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from remnant.errors import MissingFiles, RemnantError
 from remnant.settings import read_file, user_path
 
+TEMPORARY = ".download-"  # start of the names of temporary folders
 # Errors raised by reading an array file (.npy, .npz) that has another format, is damaged, encrypted or
 # compressed by an unknown method. A damaged array header can be invalid Python or specify a huge size.
 ARRAY_READ_ERRORS = (
@@ -218,13 +221,12 @@ def _fetch(place: Place, names: Collection[str]) -> None:
 
 
 def _download(place: Place, download: Download, names: Collection[str]) -> None:
-    # The temporary folder is inside the target folder, so that moving a file out of it is atomic.
-    with tempfile.TemporaryDirectory(prefix=".download-", dir=place.path) as temporary:
+    with download_folder(place.path) as temporary:
         advice = (
             f"to download manually, put {', '.join(download.files)} into {place.path}, "
             "or choose a folder that contains them with --data-dir (data_dir=...)"
         )
-        downloaded = retrieve(download.url, f"md5:{download.md5}", Path(temporary), advice)
+        downloaded = retrieve(download.url, f"md5:{download.md5}", temporary, advice)
         unpacked = downloaded.parent
         if download.folder is not None:
             _extract(downloaded, download.url)
@@ -236,6 +238,23 @@ def _download(place: Place, download: Download, names: Collection[str]) -> None:
                 raise RemnantError(f"{name} in {download.url}: {problem}") from problem
             (unpacked / name).chmod(0o644)  # pooch makes downloads readable by their owner only
             (unpacked / name).replace(place.path / name)
+
+
+@contextlib.contextmanager
+def download_folder(target: Path) -> Iterator[Path]:
+    """Create a temporary folder inside a target folder, so that moving a file out of it is atomic.
+
+    The target must be locked: folders that killed processes left there are removed. On a disk that fails,
+    deleting may fail as well, which is no reason to fail; `tempfile.TemporaryDirectory` would call itself
+    without end.
+    """
+    for leftover in target.glob(f"{TEMPORARY}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=target))
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _extract(path: Path, url: str) -> None:

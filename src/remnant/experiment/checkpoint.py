@@ -6,6 +6,7 @@ previous checkpoint is kept. Pickle is not used.
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -62,6 +63,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     """Write a file completely or not at all, and sync it to disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     consequence = "existing files are unchanged"
+    clear_leftovers(path.parent, path.name)
     try:
         with temporary.open("wb") as file:
             file.write(content)
@@ -222,9 +224,9 @@ def short_reason(error: BaseException) -> str:
     return f"KeyError: {text}" if isinstance(error, KeyError) else text
 
 
-def clear_leftovers(folder: Path) -> None:
-    """Delete the temporary files of processes that were killed; their names contain the process id."""
-    for part in folder.glob(".*.part"):
+def clear_leftovers(folder: Path, name: str | None = None) -> None:
+    """Delete the temporary files (of one name) of processes that were killed; theirs contain a process id."""
+    for part in folder.glob(".*.part" if name is None else f".{glob.escape(name)}.*.part"):
         pid = part.name.split(".")[-2]
         if not pid.isdecimal() or int(pid) == os.getpid() or not Path(f"/proc/{pid}").exists():
             with contextlib.suppress(OSError):
