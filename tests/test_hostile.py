@@ -24,7 +24,7 @@ from remnant.report.audit.samples import read_doubts
 def test_results_cannot_name_files_outside_of_the_run_folder(tmp_path: Path, name: str) -> None:
     folder = write_run(tmp_path / "run", finished())
     (folder / "result.json").write_bytes(result_file(finished().result, {name: "0"}))
-    with pytest.raises(RemnantError, match="not in the run folder"):
+    with pytest.raises(RemnantError, match="names in the run folder"):
         read_result(folder)
 
 

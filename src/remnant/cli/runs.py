@@ -1,4 +1,4 @@
-"""The commands about existing runs: `table`, `report`, `runs`, `check`; and `demo`, which ends with a report."""
+"""Commands about existing runs: `table`, `report`, `runs`, `check`; and `demo`, which ends with a report."""
 
 import shutil
 import sys

@@ -172,11 +172,10 @@ def read_result(folder: Path) -> dict[str, Any]:
         result = json.loads(read_file(path))
         if not isinstance(result, dict) or not result.get("finished"):
             raise ValueError("it does not contain results")
-        if not isinstance(result.get("files", {}), dict):
-            raise ValueError("its list of files is not a table")
+        files = result.get("files", {})
         # Damaged files are renamed, and those of removed runs deleted: never outside of the folder.
-        if any(name != Path(name).name or name == ".." for name in result.get("files", {})):
-            raise ValueError("its list of files has names that are not in the run folder")
+        if not isinstance(files, dict) or any(n != Path(n).name or n == ".." for n in files):
+            raise ValueError("its list of files is not a table of names in the run folder")
         if result.get("sha256", found := _own_hash(result)) != found:
             raise ValueError("its content does not match its sha256")
     except READ_ERRORS as error:
@@ -259,9 +258,8 @@ def _unfinished_states(folder: Path, newest: Mapping[str, Any]) -> dict[str, str
         expected = metrics_lines(History.restored(newest.get("history", {})).records)
         *complete, _ = read_file(folder / "metrics.jsonl").split(b"\n")  # the last line may be incomplete
         content = b"".join(line + b"\n" for line in complete)
-        if not content.startswith(expected) or not all(
-            isinstance(json.loads(line), dict) for line in complete
-        ):
+        are_tables = all(isinstance(json.loads(line), dict) for line in complete)
+        if not (content.startswith(expected) and are_tables):
             raise ValueError("its lines differ from those in the last checkpoint")
     except READ_ERRORS as error:
         states["metrics.jsonl"] = f"{short_reason(error)}; it is written again when the run is resumed"
@@ -270,8 +268,7 @@ def _unfinished_states(folder: Path, newest: Mapping[str, Any]) -> dict[str, str
 
 def changed_config(folder: Path) -> str:
     """Return what is wrong with the config of a run, finished or not, or an empty text."""
-    states = _states(folder) if is_finished(folder) else check_run(folder)
-    return states.get("config.toml", "")
+    return (_states(folder) if is_finished(folder) else check_run(folder)).get("config.toml", "")
 
 
 def environment(backend: Backend) -> dict[str, str | int | None]:
@@ -298,6 +295,6 @@ def git_commit() -> str | None:
 
 
 def _git(*words: str) -> str:
-    here = Path(__file__).parent
-    done = subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, timeout=10, check=True)
+    command = ["git", "-C", str(Path(__file__).parent), *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     return done.stdout.strip()

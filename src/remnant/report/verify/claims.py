@@ -72,7 +72,9 @@ def separation(results: Results) -> Iterator[Finding]:
 def alpha(results: Results) -> Iterator[Finding]:
     """Compare the accuracies with alpha of at least 0.5 with each other, and with alpha = 0."""
     for benchmark in results.benchmarks():
-        groups = {_alpha(group): group for group in results.variants(benchmark, "aer-abs")}
+        variants = results.variants(benchmark, "aer-abs")
+        rates = {_setting(group, "lr") for group in variants if _alpha(group) == 0.0}
+        groups = {_alpha(group): group for group in variants if {_setting(group, "lr")} == rates}
         high = {value: group for value, group in groups.items() if value is not None and value >= 0.5}
         if len(high) < 2 or 0.0 not in groups:
             continue
