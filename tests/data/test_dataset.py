@@ -119,6 +119,13 @@ def test_lists_and_tensors_are_arrays() -> None:
     assert floats.train.take(torch.arange(4)).dtype == torch.float32
 
 
+def test_strides_of_the_given_array_do_not_reach_the_network() -> None:
+    x = torch.from_numpy(X)  # one channel: both strides describe the same bytes
+    for given in (x, x.as_strided(x.shape, (4, 1, 2, 1)), np.zeros((4, 2, 2), np.uint8)[:, None]):
+        taken = arrays(SPEC, given, Y, given, Y).train.take(torch.arange(4))
+        assert taken.stride() == torch.empty(taken.shape).stride()
+
+
 @pytest.mark.parametrize(
     ("x", "y", "words"),
     [

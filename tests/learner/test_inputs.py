@@ -24,6 +24,11 @@ def test_images_become_channels_first(shape: tuple[int, ...], expected: tuple[in
     assert tuple(to_images(np.zeros(shape, np.uint8)).shape) == expected
 
 
+def test_strides_of_the_given_array_do_not_reach_the_network() -> None:
+    for shape in ((2, 5, 6), (2, 5, 6, 1)):
+        assert to_images(np.zeros(shape, np.uint8)).stride() == torch.empty(2, 1, 5, 6).stride()
+
+
 def test_floats_in_0_to_1_become_bytes() -> None:
     assert to_images(torch.tensor([[[[0.0, 0.5, 1.0]]]])).flatten().tolist() == [0, 128, 255]
 

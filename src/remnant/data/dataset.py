@@ -199,9 +199,9 @@ def arrays(
     observed = _labels(spec, "training labels", y, len(train))
     return Dataset(
         spec=spec,
-        train=InMemory(torch.from_numpy(train)),
+        train=InMemory(train),
         y=observed,
-        test=InMemory(torch.from_numpy(test)),
+        test=InMemory(test),
         test_y=_labels(spec, "test labels", test_y, len(test)),
         index=np.arange(len(observed), dtype=np.int64),
         published=len(observed),
@@ -209,8 +209,12 @@ def arrays(
     )
 
 
-def _inputs(spec: Spec, split: str, x: Values) -> NDArray[np.generic]:
-    """Return inputs as an array of the shape and type of the spec."""
+def _inputs(spec: Spec, split: str, x: Values) -> Tensor:
+    """Return inputs of the shape and type of the spec.
+
+    Dimensions of size 1 get the strides of a new tensor: the order of the sums in a convolution, and thus the
+    last bits of its result, may depend on them.
+    """
     kind, shape = str(spec.dtype).removeprefix("torch."), ", ".join(["N", *map(str, spec.shape)])
     found = _array(spec, f"{split} inputs", x)
     is_float = spec.dtype.is_floating_point
@@ -231,7 +235,7 @@ def _inputs(spec: Spec, split: str, x: Values) -> NDArray[np.generic]:
             f"finite {split} inputs, got NaN or infinity": is_finite,
         },
     )
-    return np.ascontiguousarray(found)
+    return torch.from_numpy(np.ascontiguousarray(found)).view(found.shape)
 
 
 def _labels(spec: Spec, what: str, labels: Values, count: int, least: int = 0) -> Labels:

@@ -67,7 +67,8 @@ def to_images(images: Any) -> Tensor:  # noqa: ANN401
         raise RemnantError(
             f"expected images of shape (n, channels, height, width) with 1 or 3 channels, got {found.shape}."
         )
-    return torch.from_numpy(np.ascontiguousarray(_bytes(found)))
+    pixels = _bytes(found)
+    return torch.from_numpy(np.ascontiguousarray(pixels)).view(pixels.shape)  # not the strides of the caller
 
 
 def _array(image: Any) -> NDArray[Any]:  # noqa: ANN401
