@@ -24,7 +24,9 @@ FILES = ("config.toml", "metrics.jsonl", "buffer.safetensors")
 
 def flip(path: Path) -> None:
     content = bytearray(path.read_bytes() or b"x")
-    content[len(content) // 2] ^= 1
+    middle = len(content) // 2
+    # A letter: another last digit of a float may be the same number.
+    content[next((i for i in range(middle, len(content)) if chr(content[i]).isalpha()), middle)] ^= 1
     path.write_bytes(content)
 
 

@@ -167,11 +167,11 @@ def test_result_json_has_the_hashes_of_all_files_and_of_itself(run_in: RunIn) ->
     assert damage(folder) == {}
 
 
-def test_a_result_of_an_earlier_version_without_hashes_is_intact(run_in: RunIn) -> None:
+def test_a_result_without_its_hash_is_damaged(run_in: RunIn) -> None:
     folder = run_in(tiny_config(**FIT))
-    old = {key: value for key, value in result(folder).items() if key not in ("files", "sha256")}
-    (folder / "result.json").write_text(json.dumps(old))
-    assert damage(folder) == {}
+    content = {key: value for key, value in result(folder).items() if key != "sha256"}
+    (folder / "result.json").write_text(json.dumps(content))
+    assert damage(folder) == {"result.json": "its content does not match its sha256"}
 
 
 WITHOUT_RESULTS = ["", "{", "[]", "3", "{}", '{"finished": false}', '{"finished": true, "files": [1]}']

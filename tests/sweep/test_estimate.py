@@ -1,11 +1,21 @@
+from itertools import count
+from types import SimpleNamespace
+
 import pytest
 import torch
 from conftest import tiny_config
 
 from remnant.experiment.build import build_learner, build_stream
+from remnant.methods import timing
 from remnant.methods.replay import ReplayLearner
 from remnant.methods.timing import fill
 from remnant.sweep.estimate import estimate, seconds_per_step, work_plan
+
+
+@pytest.fixture(autouse=True)
+def _steps_of_one_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that advances by a second whenever it is read."""
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=count().__next__))
 
 
 def seconds(**changes: object) -> float:
@@ -22,9 +32,11 @@ def test_an_estimate_has_the_plan_of_the_method_and_the_memory_in_use() -> None:
 
 
 def test_the_range_of_an_estimate_is_at_least_20_percent_to_each_side() -> None:
-    config = tiny_config()
-    low, high = estimate(config, build_stream(config, None)).seconds
-    assert 0 < 1.49 * low < high  # 1.2 / 0.8 = 1.5
+    config = tiny_config()  # 5 tasks of about 24 samples, 4 epochs each, in batches of 8
+    stream = build_stream(config, None)
+    steps = sum(work.steps for work in work_plan(config, [len(task) for task in stream.tasks]).works.values())
+    assert steps >= 5 * 4 * 2
+    assert estimate(config, stream).seconds == pytest.approx((0.8 * steps, 1.2 * steps))
 
 
 def test_the_seconds_of_a_step_are_the_quartiles_if_they_are_far_apart() -> None:

@@ -176,7 +176,7 @@ def read_result(folder: Path) -> dict[str, Any]:
         # Damaged files are renamed, and those of removed runs deleted: never outside of the folder.
         if not isinstance(files, dict) or any(n != Path(n).name or n == ".." for n in files):
             raise ValueError("its list of files is not a table of names in the run folder")
-        if result.get("sha256", found := _own_hash(result)) != found:
+        if result.get("sha256") != _own_hash(result):
             raise ValueError("its content does not match its sha256")
     except READ_ERRORS as error:
         raise RemnantError(
@@ -203,10 +203,7 @@ def damage(folder: Path) -> dict[str, str]:
 
 
 def _states(folder: Path) -> dict[str, str]:
-    """Return the files of a finished run by name, each with what is wrong, or an empty text.
-
-    Runs of earlier versions, whose results have no hashes, count as intact.
-    """
+    """Return the files of a finished run by name, each with what is wrong, or an empty text."""
     try:
         result = read_result(folder)
     except RemnantError as error:
