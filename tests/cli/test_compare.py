@@ -104,6 +104,21 @@ def test_a_table_of_stored_results_and_of_nothing(invoke: Invoke, tmp_path: Path
     assert "remnant table runs" in invoke("table").err
 
 
+def test_a_wide_table_has_a_column_for_each_benchmark(invoke: Invoke, tmp_path: Path) -> None:
+    for number, (method, name) in enumerate((m, n) for m in ("er", "aer") for n in ("digits", "other")):
+        write_run(tmp_path / "runs" / str(number), finished(method, faa=40.0 + number, name=name))
+    done = invoke("table", "runs", "--wide", "--table", "wide.md")
+    assert (tmp_path / "wide.md").read_text().splitlines() == [
+        "| method | digits, symmetric:0.4 | other, symmetric:0.4 |",
+        "| --- | --- | --- |",
+        "| aer | **42.0** | **43.0** |",
+        "| er | 40.0 | 41.0 |",
+    ]
+    assert [line.split() for line in done.out.splitlines()[1:3]] == [
+        ["aer", "42.0", "43.0"], ["er", "40.0", "41.0"],
+    ]  # fmt: skip
+
+
 def test_tables_of_documents_are_updated(invoke: Invoke, tmp_path: Path) -> None:
     store(tmp_path / "results.json", [finished("er")])
     (tmp_path / "a.md").write_text("<!-- table: results.json metric=faa -->\n<!-- /table -->\n")

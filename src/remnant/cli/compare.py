@@ -222,6 +222,20 @@ def print_runs(runs: Sequence["FinishedRun"], metrics: Sequence[str], file: Path
         typer.echo(f"written to {file}")
 
 
+def print_wide(runs: Sequence["FinishedRun"], metric: str, file: Path | None) -> None:
+    """Print a table of one metric with a column for each benchmark, and write it to `file` if it is given."""
+    from rich.console import Console
+
+    from remnant.experiment.checkpoint import write_atomically
+    from remnant.report.tables import find_metrics, make_wide_table, wide_terminal, wide_text
+
+    table = make_wide_table(runs, *find_metrics([metric]))
+    Console().print(wide_terminal(table), highlight=False)
+    if file is not None:
+        write_atomically(file, wide_text(file, table).encode())
+        typer.echo(f"written to {file}")
+
+
 def end(cells: Sequence["Cell"]) -> None:
     """Print what failed, and exit with 1 if something did, with 130 if the sweep was stopped."""
     for cell in (cell for cell in cells if cell.state == "failed"):

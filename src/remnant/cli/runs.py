@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from remnant.cli.compare import MetricNames, TableFile, print_runs, split_list
+from remnant.cli.compare import MetricNames, TableFile, print_runs, print_wide, split_list
 from remnant.errors import RemnantError, printable
 
 IN_NAME = ("method", "data", "noise", "seed")  # columns that repeat parts of the name of a run
@@ -31,6 +31,9 @@ def table(
     ] = None,
     metric: MetricNames = "faa,ff,purity",
     table: TableFile = None,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Benchmarks as columns, for the first metric only.")
+    ] = False,
     update: Annotated[
         str,
         typer.Option(metavar="FILE ...", help="Update the tables in documents instead.", show_default=False),
@@ -42,6 +45,7 @@ def table(
     Examples:
       remnant table runs
       remnant table runs/digits-er-* runs/digits-aer-abs-* --metric faa purity --table table.tex
+      remnant table results/desk --wide --metric purity
 
     Runs are grouped by everything but the seed. The difference to the best group of a benchmark is paired by
     seed. Below the table is a list of all runs with the settings in which they differ.
@@ -61,6 +65,9 @@ def table(
     found = load_runs(runs)
     if not found:
         raise RemnantError(f"{', '.join(map(str, runs))}: expected finished runs, found none.")
+    if wide:
+        print_wide(found, first.name, table)
+        return
     print_runs(found, split_list(metric), table)
     typer.echo("")
     for line in listed_runs(found, first):

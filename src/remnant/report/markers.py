@@ -4,7 +4,8 @@
     <!-- /table -->
 
 `noise` and `methods` select runs, `to` is the method that the others are compared with (by default the best).
-With `verify:` instead of `table:`, the claims of the paper are listed with what the results show.
+With `wide:` instead of `table:`, the columns are benchmarks. With `verify:`, the claims of the paper are
+listed with what the results show.
 """
 
 import re
@@ -13,11 +14,11 @@ from pathlib import Path
 
 from remnant.errors import RemnantError
 from remnant.report.runs import FinishedRun
-from remnant.report.tables import find_metrics, load_runs, make_table
+from remnant.report.tables import find_metrics, load_runs, make_table, make_wide_table, wide_markdown
 from remnant.report.tables.formats import markdown
 from remnant.report.verify.claims import Verdict, verdicts
 
-BLOCK = re.compile(r"(<!-- (table|verify): ([^\n]+?) -->\n).*?(<!-- /\2 -->)", re.S)
+BLOCK = re.compile(r"(<!-- (table|wide|verify): ([^\n]+?) -->\n).*?(<!-- /\2 -->)", re.S)
 OPTIONS = ("noise", "methods", "metric", "to")
 
 
@@ -41,6 +42,8 @@ def _content(kind: str, words: Sequence[str], root: Path) -> str:
     if kind == "verify":
         return "\n".join(verdict_lines(verdicts(runs))) + "\n"
     metrics = find_metrics(options.get("metric", "faa,ff,purity").split(","))
+    if kind == "wide":
+        return wide_markdown(make_wide_table(runs, metrics[0]))
     return markdown(make_table(runs, metrics, options.get("to")))
 
 

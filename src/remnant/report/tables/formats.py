@@ -114,7 +114,7 @@ def latex(table: ResultTable) -> str:
     columns = f"l{'r' * len(table.metrics)}rl"
     titles = ["method", *(metric.title for metric in table.metrics), "to best", "seeds"]
     return "\n".join(
-        [rf"\begin{{tabular}}{{{columns}}}", _latex_row(titles), *_latex_lines(table), r"\end{tabular}", ""]
+        [rf"\begin{{tabular}}{{{columns}}}", latex_row(titles), *_latex_lines(table), r"\end{tabular}", ""]
     )
 
 
@@ -125,10 +125,11 @@ def _latex_lines(table: ResultTable) -> Iterator[str]:
         yield rf"\multicolumn{{{width}}}{{l}}{{{_escaped(benchmark)}}} \\"
         for row in rows:
             cells = [value_text(row.values[metric.name]) for metric in table.metrics]
-            yield _latex_row([row.group.title, *cells, _difference(row), _seeds(row)])
+            yield latex_row([row.group.title, *cells, _difference(row), _seeds(row)])
 
 
-def _latex_row(cells: list[str]) -> str:
+def latex_row(cells: list[str]) -> str:
+    """Return a row of a LaTeX tabular."""
     return " & ".join(map(_escaped, cells)) + r" \\"
 
 
@@ -147,7 +148,12 @@ def write_table(path: Path, table: ResultTable) -> None:
 
 def table_format(path: Path) -> Callable[[ResultTable], str]:
     """Return the renderer for the suffix of a file; raise RemnantError if there is none."""
+    return FORMATS[suffix_of(path)]
+
+
+def suffix_of(path: Path) -> str:
+    """Return the suffix of a file for a table; raise RemnantError if there is no format for it."""
     if path.suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise RemnantError(f"{path}: expected a file that ends in {known}, got {path.suffix or 'no suffix'}.")
-    return FORMATS[path.suffix]
+    return path.suffix

@@ -133,7 +133,7 @@ def make_table(
         rows[benchmark] = [
             Row(
                 group,
-                {metric.name: summary(_values(group, metric)) for metric in metrics},
+                {metric.name: summary_of(group, metric) for metric in metrics},
                 None if group is other else paired_difference(group, other, metrics[0]),
             )
             for group in ordered
@@ -194,6 +194,11 @@ def summary(values: Sequence[float]) -> Summary | None:
     if not values:
         return None
     return Summary(mean(values), standard_error(values) if len(values) > 1 else None, len(values))
+
+
+def summary_of(group: RunGroup, metric: Metric) -> Summary | None:
+    """Return mean and standard error of a group of runs, or None if no run has a value."""
+    return summary(_values(group, metric))
 
 
 def paired_difference(group: RunGroup, other: RunGroup, metric: Metric) -> Summary | None:
