@@ -1,3 +1,5 @@
+from collections import Counter
+
 import numpy as np
 import pytest
 from conftest import tiny_data
@@ -64,6 +66,29 @@ def test_asymmetric_cifar10_noise_flips_five_classes_to_similar_ones() -> None:
         ("dog", "cat"),
     }
     assert (observed != data.y).mean() == pytest.approx(0.2)
+
+
+def test_asymmetric_noise_of_digits_flips_the_pairs_of_patrini() -> None:
+    data = dataset_like("digits", per_class=10)
+    observed = Asymmetric(0.4)(data, rng())
+    # Four of ten samples: 2 -> 7, 3 -> 8, 5 <-> 6, 7 -> 1.
+    assert np.bincount(observed).tolist() == [10, 14, 6, 6, 10, 10, 10, 10, 14, 10]
+    counts = Counter((int(a), int(b)) for a, b in zip(data.y, observed, strict=True) if a != b)
+    assert counts == {(2, 7): 4, (3, 8): 4, (5, 6): 4, (6, 5): 4, (7, 1): 4}
+
+
+def test_asymmetric_noise_of_fashion_mnist_flips_five_classes_to_similar_ones() -> None:
+    data = dataset_like("fashion-mnist", per_class=10)
+    names = data.spec.classes
+    observed = Asymmetric(0.3)(data, rng())
+    counts = Counter((names[a], names[b]) for a, b in zip(data.y, observed, strict=True) if a != b)
+    assert counts == {
+        ("ankle-boot", "sneaker"): 3,
+        ("sneaker", "sandal"): 3,
+        ("pullover", "shirt"): 3,
+        ("coat", "dress"): 3,
+        ("dress", "coat"): 3,
+    }
 
 
 def test_asymmetric_cifar100_noise_stays_inside_the_superclass() -> None:

@@ -78,6 +78,9 @@ class Asymmetric:
 
     CIFAR-10: truck -> automobile, bird -> airplane, deer -> horse, cat <-> dog; others stay clean.
     CIFAR-100: the next class of the same superclass, cyclically.
+    Digits: 2 -> 7, 3 -> 8, 5 <-> 6, 7 -> 1; others stay clean (Patrini et al., 2017).
+    Fashion-MNIST: ankle-boot -> sneaker, sneaker -> sandal, pullover -> shirt, coat <-> dress; others stay
+    clean (Zhang and Sabuncu, 2018).
     """
 
     rate: float = setting(0.4, "noise rate: fraction of mislabelled samples in each affected class")
