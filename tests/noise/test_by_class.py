@@ -1,4 +1,5 @@
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from remnant.noise import (
     Asymmetric,
     Block,
     Clean,
+    Given,
     Noise,
     SuperclassRandom,
     Symmetric,
@@ -140,6 +142,20 @@ def test_no_noise_returns_a_copy_of_the_true_labels() -> None:
     observed = Clean()(data, rng())
     assert np.array_equal(observed, data.y)
     assert observed is not data.y
+
+
+def test_the_noise_given_returns_a_copy_of_the_published_labels() -> None:
+    clean = tiny_data()
+    published = (clean.y + 1) % 6
+    data = replace(clean, spec=replace(clean.spec, has_noisy_labels=True), y=published)
+    observed = Given()(data, rng())
+    assert np.array_equal(observed, published)
+    assert observed is not data.y
+
+
+def test_the_noise_given_raises_for_a_dataset_that_is_not_published_with_noisy_labels() -> None:
+    with pytest.raises(RemnantError, match="published with noisy labels, and tiny is not one"):
+        Given()(tiny_data(), rng())
 
 
 @pytest.mark.parametrize("rate", [1.2, -0.1, float("nan")])
