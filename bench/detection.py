@@ -38,7 +38,7 @@ from remnant.suspects.table import scored
 
 CELLS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "fashion": ({"per_class": 300, "net": "small:12"}, ["symmetric:0.4", "block:0.4"]),
-    "digits": ({}, ["symmetric:0.4", "block:0.4"]),
+    "digits": ({}, ["symmetric:0.4", "block:0.4", "asymmetric:0.4"]),
     "cifar10-small": ({}, ["symmetric:0.4", "human:worse"]),
     "cifar10-features": ({}, ["symmetric:0.4", "asymmetric:0.4", "human:worse"]),
 }

@@ -1,3 +1,6 @@
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import tiny_data
@@ -9,6 +12,7 @@ from remnant.noise import (
     Asymmetric,
     Block,
     Clean,
+    Given,
     Noise,
     SuperclassRandom,
     Symmetric,
@@ -66,6 +70,29 @@ def test_asymmetric_cifar10_noise_flips_five_classes_to_similar_ones() -> None:
     assert (observed != data.y).mean() == pytest.approx(0.2)
 
 
+def test_asymmetric_noise_of_digits_flips_the_pairs_of_patrini() -> None:
+    data = dataset_like("digits", per_class=10)
+    observed = Asymmetric(0.4)(data, rng())
+    # Four of ten samples: 2 -> 7, 3 -> 8, 5 <-> 6, 7 -> 1.
+    assert np.bincount(observed).tolist() == [10, 14, 6, 6, 10, 10, 10, 10, 14, 10]
+    counts = Counter((int(a), int(b)) for a, b in zip(data.y, observed, strict=True) if a != b)
+    assert counts == {(2, 7): 4, (3, 8): 4, (5, 6): 4, (6, 5): 4, (7, 1): 4}
+
+
+def test_asymmetric_noise_of_fashion_mnist_flips_five_classes_to_similar_ones() -> None:
+    data = dataset_like("fashion-mnist", per_class=10)
+    names = data.spec.classes
+    observed = Asymmetric(0.3)(data, rng())
+    counts = Counter((names[a], names[b]) for a, b in zip(data.y, observed, strict=True) if a != b)
+    assert counts == {
+        ("ankle-boot", "sneaker"): 3,
+        ("sneaker", "sandal"): 3,
+        ("pullover", "shirt"): 3,
+        ("coat", "dress"): 3,
+        ("dress", "coat"): 3,
+    }
+
+
 def test_asymmetric_cifar100_noise_stays_inside_the_superclass() -> None:
     data = dataset_like("cifar100", per_class=10)
     group = np.array(data.spec.superclass)
@@ -115,6 +142,20 @@ def test_no_noise_returns_a_copy_of_the_true_labels() -> None:
     observed = Clean()(data, rng())
     assert np.array_equal(observed, data.y)
     assert observed is not data.y
+
+
+def test_the_noise_given_returns_a_copy_of_the_published_labels() -> None:
+    clean = tiny_data()
+    published = (clean.y + 1) % 6
+    data = replace(clean, spec=replace(clean.spec, has_noisy_labels=True), y=published)
+    observed = Given()(data, rng())
+    assert np.array_equal(observed, published)
+    assert observed is not data.y
+
+
+def test_the_noise_given_raises_for_a_dataset_that_is_not_published_with_noisy_labels() -> None:
+    with pytest.raises(RemnantError, match="published with noisy labels, and tiny is not one"):
+        Given()(tiny_data(), rng())
 
 
 @pytest.mark.parametrize("rate", [1.2, -0.1, float("nan")])

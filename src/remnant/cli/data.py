@@ -144,6 +144,7 @@ def noise(
     from remnant.config.components import short
     from remnant.config.registries import REGISTRIES
     from remnant.data import data_dir, entry
+    from remnant.data.dataset import UNKNOWN
     from remnant.experiment.build import build_dataset
     from remnant.report.transition import headline, table, transitions
     from remnant.report.transition_plot import draw_transitions
@@ -160,12 +161,12 @@ def noise(
             f"{name}: expected known true labels, found none: there is no transition matrix. Pass them to "
             "arrays(..., truth=...), or add them to a table as a column true_label."
         )
-    if dataset.spec.has_noisy_labels:
-        _show_given(dataset, dataset.truth != dataset.y, plot)
+    title = f"{name}, noise {short(REGISTRIES['noise'], config.noise)}, seed {config.seed}"
+    if (dataset.truth == UNKNOWN).any():
+        _show_rates(title, dataset, dataset.truth != dataset.y, plot)
         return
     counts = transitions(dataset.truth, observed, len(dataset.spec.classes))
-    label = short(REGISTRIES["noise"], config.noise)
-    title = f"{name}, noise {label}, seed {config.seed}: {headline(counts)}"
+    title = f"{title}: {headline(counts)}"
     if plot:
         _write(plot, draw_transitions(counts, dataset.spec.classes, title))
     print(f"{title}\n\n{table(counts, dataset.spec.classes)}")
@@ -182,14 +183,14 @@ def _write(plot: Path, svg: str) -> None:
         ) from error
 
 
-def _show_given(dataset: "Dataset", is_noisy: "NDArray[np.bool_]", plot: Path | None) -> None:
-    """Print the noise rates of the labels provided with a dataset."""
+def _show_rates(title: str, dataset: "Dataset", is_noisy: "NDArray[np.bool_]", plot: Path | None) -> None:
+    """Print the noise rate of each label of a dataset with samples of an unknown class or of no class."""
     from remnant.report.transition import format_noise_rate, given_table
 
     if plot:
         raise RemnantError(
-            f"{plot}: expected noise with known true labels, but those of the noisy samples of "
-            f"{dataset.spec.name} are unknown. Omit --plot to print the noise rates."
+            f"{plot}: expected noise with known true labels, but noisy samples of {dataset.spec.name} are of "
+            "an unknown class or of no class. Omit --plot to print the noise rates."
         )
-    title = f"{dataset.spec.name}, noise given: {format_noise_rate(int(is_noisy.sum()), len(is_noisy))}"
-    print(f"{title}\n\n{given_table(dataset.y, is_noisy, dataset.spec.classes)}")
+    noisy = format_noise_rate(int(is_noisy.sum()), len(is_noisy))
+    print(f"{title}: {noisy}\n\n{given_table(dataset.y, is_noisy, dataset.spec.classes)}")

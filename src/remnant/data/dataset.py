@@ -21,7 +21,7 @@ from remnant.transforms.resizing import Resize, upright_crop
 Labels = NDArray[np.int64]
 Indices = NDArray[np.int64]
 
-UNKNOWN = -1  # true label of a sample that is known to be mislabelled, if its true class is not known
+UNKNOWN = -1  # true label of a mislabelled sample whose true class is not known, or that is of no class
 
 
 class Transform(Protocol):

@@ -7,11 +7,14 @@ import numpy as np
 from remnant.data.dataset import Dataset, Spec, arrays
 from remnant.transforms.image import ImageTransform
 
+SIMILAR = {2: 7, 3: 8, 5: 6, 6: 5, 7: 1}  # the pairs of Patrini et al. (2017) for MNIST
+
 DIGITS = Spec(
     name="digits",
     shape=(1, 8, 8),
     classes=tuple("0123456789"),
     transform=ImageTransform(mean=(0.3053,), std=(0.3761,), pad=1, flip=False),
+    confused_with=SIMILAR,
 )
 TEST_FRACTION = 0.2
 

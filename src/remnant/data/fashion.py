@@ -11,14 +11,21 @@ from remnant.data.files import DataFiles, Download, Place, prepare, read
 from remnant.errors import RemnantError
 from remnant.transforms.image import ImageTransform
 
+CLASSES = (
+    *("t-shirt", "trouser", "pullover", "dress", "coat"),
+    *("sandal", "shirt", "sneaker", "bag", "ankle-boot"),
+)
+# The pairs of Zhang and Sabuncu (2018).
+SIMILAR = {
+    **{"ankle-boot": "sneaker", "sneaker": "sandal", "pullover": "shirt"},
+    **{"coat": "dress", "dress": "coat"},
+}
 FASHION_MNIST = Spec(
     name="fashion-mnist",
     shape=(1, 28, 28),
-    classes=(
-        *("t-shirt", "trouser", "pullover", "dress", "coat"),
-        *("sandal", "shirt", "sneaker", "bag", "ankle-boot"),
-    ),
+    classes=CLASSES,
     transform=ImageTransform(mean=(0.2860,), std=(0.3530,), pad=2, flip=True),
+    confused_with={CLASSES.index(a): CLASSES.index(b) for a, b in SIMILAR.items()},
 )
 
 SERVER = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"

@@ -40,9 +40,26 @@ def build_dataset(config: Config, data_dir: Path | None) -> tuple[Dataset, Label
         # The same subset for all seeds: runs with different seeds differ in noise and training, not in data.
         data = subset(data, config.per_class, numpy_generator(0, "subset"))
     check_clean(config.noise, data.spec.name, is_clean=data.is_clean, has_truth=data.truth is not None)
-    observed = config.noise(data, numpy_generator(config.seed, "noise"))
-    _check_labels(observed, data, short(REGISTRIES["noise"], config.noise))
-    return data, observed
+    found = config.noise(data, numpy_generator(config.seed, "noise"))
+    noise = short(REGISTRIES["noise"], config.noise)
+    if not isinstance(found, Dataset):
+        _check_labels(found, data, noise)
+        return data, found
+    _check_labels(found.y, data, noise)
+    _check_samples(found, data, noise)
+    return found, found.y
+
+
+def _check_samples(found: Dataset, data: Dataset, noise: str) -> None:
+    """Raise if a noise that returned a dataset changed more than training inputs and their labels."""
+    kept = ("spec", "test", "test_y", "index")
+    changed = [name for name in kept if getattr(found, name) is not getattr(data, name)]
+    if changed or len(found.train) != len(data.train):
+        what = f"another {', '.join(changed)}" if changed else f"{len(found.train)} training inputs"
+        raise RemnantError(
+            f"noise {noise}: expected it to return {len(data.train)} training inputs and their labels in a "
+            f"dataset that is otherwise unchanged, got {what}. Use dataclasses.replace(dataset, ...)."
+        )
 
 
 def _check_labels(labels: object, data: Dataset, noise: str) -> None:

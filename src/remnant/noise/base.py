@@ -8,10 +8,14 @@ from remnant.data.dataset import Dataset, Labels, Spec
 
 
 class Noise(Protocol):
-    """A callable that returns observed labels: a component, or any function with this signature."""
+    """A callable that returns observed labels: a component, or any function with this signature.
 
-    def __call__(self, dataset: Dataset, rng: np.random.Generator, /) -> Labels:
-        """Return the observed label of each training sample, (N,)."""
+    A noise that changes inputs, too, returns a dataset with the changed training inputs, the observed labels
+    in `y`, and the true labels in `truth`.
+    """
+
+    def __call__(self, dataset: Dataset, rng: np.random.Generator, /) -> Labels | Dataset:
+        """Return the observed label of each training sample, (N,), or a changed dataset."""
         ...
 
 

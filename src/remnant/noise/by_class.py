@@ -1,4 +1,4 @@
-"""Noise that depends on the true class only.
+"""Noise that depends on the true class only, and labels as they are.
 
 Exactly round(rate * n) of the n samples of each affected class are mislabelled. N samples, C classes.
 """
@@ -59,6 +59,24 @@ class Clean:
 
 
 @dataclass(frozen=True)
+class Given:
+    """The labels published with a dataset that has real label noise (Food-101N)."""
+
+    def check(self, spec: Spec) -> None:
+        """Raise RemnantError if the dataset is not published with noisy labels."""
+        if not spec.has_noisy_labels:
+            raise RemnantError(
+                f"the noise `given` needs a dataset that is published with noisy labels, and {spec.name} is "
+                "not one. Use none for its labels as they are, or a synthetic noise such as symmetric:RATE."
+            )
+
+    def __call__(self, dataset: Dataset, rng: np.random.Generator) -> Labels:
+        """Return a copy of the published labels."""
+        self.check(dataset.spec)
+        return dataset.y.copy()
+
+
+@dataclass(frozen=True)
 class Symmetric:
     """A fraction of each class is relabelled as another class, chosen uniformly at random."""
 
@@ -78,6 +96,9 @@ class Asymmetric:
 
     CIFAR-10: truck -> automobile, bird -> airplane, deer -> horse, cat <-> dog; others stay clean.
     CIFAR-100: the next class of the same superclass, cyclically.
+    Digits: 2 -> 7, 3 -> 8, 5 <-> 6, 7 -> 1; others stay clean (Patrini et al., 2017).
+    Fashion-MNIST: ankle-boot -> sneaker, sneaker -> sandal, pullover -> shirt, coat <-> dress; others stay
+    clean (Zhang and Sabuncu, 2018).
     """
 
     rate: float = setting(0.4, "noise rate: fraction of mislabelled samples in each affected class")

@@ -3,12 +3,12 @@
 from remnant.data.dataset import Spec
 from remnant.errors import RemnantError
 from remnant.noise.base import ChecksDataset, Noise
-from remnant.noise.by_class import Asymmetric, Block, Clean, SuperclassRandom, Symmetric
+from remnant.noise.by_class import Asymmetric, Block, Clean, Given, SuperclassRandom, Symmetric
 from remnant.noise.by_instance import Instance
 from remnant.noise.from_file import FromFile
-from remnant.noise.given import Given
 from remnant.noise.human import Human
 from remnant.noise.matrix import Matrix
+from remnant.noise.open_set import OpenSet
 
 NOISES: dict[str, Noise] = {
     "none": Clean(),
@@ -17,6 +17,7 @@ NOISES: dict[str, Noise] = {
     "block": Block(),
     "superclass-random": SuperclassRandom(),
     "instance": Instance(),
+    "open-set": OpenSet(),
     "matrix": Matrix(path="matrix.npy"),
     "human": Human(),
     "file": FromFile(path="labels.npy"),

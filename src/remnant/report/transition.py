@@ -72,20 +72,20 @@ def table(counts: Labels, names: Sequence[str]) -> str:
 def given_table(given: Labels, is_noisy: NDArray[np.bool_], names: Sequence[str]) -> str:
     """Return a table of the number of samples and the noise rate in % of each given label.
 
-    For datasets that mark labels as noisy without the true label.
+    For noisy samples whose true class is unknown, or that are of no class.
 
     >>> print(given_table(np.array([0, 0, 1]), np.array([True, False, False]), ["pho", "pizza"]))
       given label samples    noisy
       0 pho             2   50.0 %
       1 pizza           1    0.0 %
-      the true classes of noisy samples are unknown: there is no transition matrix
+      noisy samples are of an unknown class or of no class: there is no transition matrix
     """
     labels = [f"{c} {name}" for c, name in enumerate(names)]
     wide = max(len(label) for label in [*labels, "given label"])
     samples = np.bincount(given, minlength=len(names))
     noisy = np.bincount(given, is_noisy, len(names)) / np.maximum(samples, 1)
     lines = [f"  {a:{wide}} {n:7}  {100 * r:5.1f} %" for a, n, r in zip(labels, samples, noisy, strict=True)]
-    note = "  the true classes of noisy samples are unknown: there is no transition matrix"
+    note = "  noisy samples are of an unknown class or of no class: there is no transition matrix"
     return "\n".join([f"  {'given label':{wide}} samples    noisy", *lines, note])
 
 

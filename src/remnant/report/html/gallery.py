@@ -14,6 +14,7 @@ from remnant.report.runs import FinishedRun, final_buffer
 
 SIDE = 40  # pixels; larger images are reduced
 EXACT = 48  # pixels of images that are embedded without loss
+OTHER = "another or none"  # true class of noisy samples for which it is unknown, or that are of no class
 PER_RUN, IN_TOTAL, LEAST = 60, 600, 8  # images: at most, at most in one page, and at least of each run
 
 
@@ -23,7 +24,7 @@ class Thumbnail:
 
     image: str  # as a data URI
     observed: str  # class name
-    truth: str | None  # name of the true class, `another` if it is not known which; None: clean or unknown
+    truth: str | None  # name of the true class, or OTHER; None: clean, or true labels are unknown
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def _are_images(x: Tensor) -> bool:
 def _true_name(observed: int, truth: int, names: Sequence[str]) -> str | None:
     if truth == observed:
         return None
-    return names[truth] if truth >= 0 else "another"
+    return names[truth] if truth >= 0 else OTHER
 
 
 def _about(size: int, shown: int, seed: int, is_known: bool) -> str:
