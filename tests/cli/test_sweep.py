@@ -47,6 +47,27 @@ def test_runs_in_the_file_of_results_are_skipped_and_kept(
     assert seeds == [0, 1]
 
 
+def test_diversity_is_stored_once_there_is_joint_training_without_noise(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    (tmp_path / "grid.toml").write_text(tomli_w.dumps(TINY_GRID | {"method": ["aer-abs", "aer-lass"]}))
+    words = ["sweep", "grid.toml", "--seeds", "0", "--results", "all.json", "-q"]
+
+    def diversities() -> list[float | None]:
+        runs = json.loads((tmp_path / "all.json").read_text())["runs"]
+        return [run["result"]["buffer"].get("diversity") for run in runs]
+
+    assert invoke(*words).code == 0
+    assert diversities() == [None, None]
+    assert "not testable  the buffer of abs is more diverse" in invoke("verify", "all.json").out
+    joint = invoke("sweep", "grid.toml", "--methods", "joint", "--noise", "none", "--seeds", "0", "-q")
+    assert joint.code == 0, joint.err
+    assert invoke(*words).code == 0  # nothing is run again
+    assert all(value is not None and value > 0 for value in diversities())
+    for place in ("all.json", "runs"):
+        assert "not shown  the buffer of abs is more diverse" in invoke("verify", place).out  # one seed
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

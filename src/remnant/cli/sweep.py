@@ -70,7 +70,8 @@ def sweep(
       remnant sweep grid.toml --backend slurm --partition gpu --jobs 100 --hours 12
 
     Finished runs are skipped, interrupted ones are resumed, and a sweep can be started several times on one
-    folder. A run that fails does not stop the others; the exit code is then 1.
+    folder. A run that fails does not stop the others; the exit code is then 1. FILE has the diversity of
+    final buffers if the folder has a run of joint training without noise, on the same data and network.
     """
     from remnant.report.tables import find_metrics, merged, read_stored, store, table_format
     from remnant.sweep.backends import Resources
@@ -97,9 +98,18 @@ def sweep(
     runs = merged(known, finished_runs(cells))
     print_runs(runs, split_list(metric), table)
     if results is not None and runs:
-        store(results, merged(stored, runs))
+        store(results, _with_diversity(merged(stored, runs), options.out or Path("runs")))
         typer.echo(f"{len(runs)} runs stored in {results}")
     end(cells)
+
+
+def _with_diversity(runs: Sequence["FinishedRun"], out: Path) -> list["FinishedRun"]:
+    """Return runs with the diversity of those buffers that are in a folder with a run of joint training."""
+    from remnant.report.figures.diversity import with_diversity
+    from remnant.report.runs import find_runs
+
+    on_disk = find_runs([out]) if out.is_dir() else []
+    return with_diversity(runs, on_disk, lambda text: typer.echo(text, err=True))
 
 
 def _among(runs: Sequence["FinishedRun"], configs: Sequence["Config"]) -> list["FinishedRun"]:
@@ -192,6 +202,7 @@ def verify(
     from rich.markup import escape
     from rich.table import Table
 
+    from remnant.report.figures.diversity import with_diversity
     from remnant.report.tables import load_runs
     from remnant.report.verify.claims import verdicts
     from remnant.report.verify.published import cells_text, published_cells
@@ -199,6 +210,7 @@ def verify(
     runs = load_runs(results or [Path("results")])
     if not runs:
         raise RemnantError("expected results, found none. Run `remnant sweep GRID --results FILE` first.")
+    runs = with_diversity(runs, runs, lambda text: typer.echo(text, err=True))
     console = Console()
     grid = Table("benchmark", "method", "published", "ours", "verdict", box=None, pad_edge=False)
     cells = published_cells(runs)

@@ -144,7 +144,7 @@ CLAIMS = (
     Claim(
         "the buffer of abs is more diverse (Figure 4)",
         higher(DIVERSITY, "aer-abs", "aer-lass", "puridiver.me"),
-        "features of a joint model",
+        "run folders with joint training without noise",
     ),
     Claim("DER++ gains from the components (Figure 3)", higher(FAA, "der++-aer-abs", "der++")),
     Claim("it takes less time than PuriDivER.ME (Table B)", lower(SECONDS, "aer-abs", "puridiver.me")),
