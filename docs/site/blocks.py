@@ -4,9 +4,11 @@ A generated part is between two comments, `<!-- settings: er er+fit -->` and `<!
 are those of BLOCKS. A test compares the pages with what is generated.
 """
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import mean
 
 from api import describe_name
 
@@ -14,8 +16,8 @@ from remnant.cli.listing import all_settings
 from remnant.config import resolve
 from remnant.config.registries import METHOD_NAMES, OF_METHOD
 from remnant.report.tables import find_metrics, load_runs, make_table
-from remnant.report.tables.formats import markdown
-from remnant.report.tables.grouping import ResultTable
+from remnant.report.tables.formats import value_text
+from remnant.report.tables.grouping import seeds_text
 from remnant.settings import describe_setting
 
 ROOT = Path(__file__).parent.parent.parent
@@ -89,14 +91,42 @@ def _by_method(values: dict[str, list[str]]) -> str:
 def measured(methods: Sequence[str], root: Path) -> str:
     """Return what is stored in results/ for these methods, compared with aer-abs."""
     found = make_table(load_runs([root / "results"]), find_metrics(METRICS), "aer-abs")
-    rows = {
-        benchmark: [row for row in rows if row.group.method in methods]
-        for benchmark, rows in found.rows.items()
-    }
-    rows = {benchmark: kept for benchmark, kept in rows.items() if kept}
+    rows = [
+        [
+            benchmark,
+            row.group.title,
+            *(value_text(row.values[metric.name]) for metric in found.metrics),
+            value_text(row.difference, signed=True) if row.difference else "",
+            seeds_text(list(row.group.runs)),
+        ]
+        for benchmark, groups in found.rows.items()
+        for row in groups
+        if row.group.method in methods
+    ]
     if not rows:
         return "No results of these methods are stored in `results/` yet."
-    return markdown(ResultTable(found.metrics, rows, found.references)).rstrip()
+    titles = [metric.title for metric in found.metrics]
+    return table(["benchmark", "method", *titles, "difference to aer-abs", "seeds"], rows)
+
+
+def detection(words: Sequence[str], root: Path) -> str:
+    """Return a metric of every suspicion score on every benchmark, from a file of bench/detection.py."""
+    path, metric = words
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in map(json.loads, (root / path).read_text().splitlines()):
+        of_score = found.setdefault(row["score"], {})
+        of_score.setdefault(f"{row['recipe']}, {row['noise']}", []).append(row[metric])
+    benchmarks = list(dict.fromkeys(benchmark for of_score in found.values() for benchmark in of_score))
+    best = {name: max(mean(scores[name]) for scores in found.values()) for name in benchmarks}
+    rows = [
+        [score, *(_bold(mean(values[name]), best[name]) for name in benchmarks)]
+        for score, values in found.items()
+    ]
+    return table(["score", *benchmarks], rows)
+
+
+def _bold(value: float, best: float) -> str:
+    return f"**{value:.3f}**" if value == best else f"{value:.3f}"
 
 
 def methods(pages: Sequence[str], root: Path) -> str:
@@ -144,6 +174,7 @@ BLOCKS: dict[str, Callable[[Sequence[str], Path], str]] = {
     "components": components,
     "settings": settings,
     "measured": measured,
+    "detection": detection,
     "methods": methods,
     "parameters": parameters,
     "api": api,
