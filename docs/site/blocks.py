@@ -23,6 +23,12 @@ from remnant.settings import describe_setting
 ROOT = Path(__file__).parent.parent.parent
 BLOCK = re.compile(r"^(<!-- ([a-z]+):? ?([^\n]*?) ?-->\n).*?^(<!-- /\2 -->)", re.S | re.M)
 METRICS = ("faa", "ff", "purity", "seconds")
+SWEEPS = (
+    "digits.json",
+    "fashion.json",
+    "cifar10.json",
+    "cifar10-features.json",
+)  # of the methods of the paper
 
 
 def filled(text: str, root: Path = ROOT) -> str:
@@ -88,25 +94,24 @@ def _by_method(values: dict[str, list[str]]) -> str:
     return "; ".join(f"{value} ({', '.join(methods)})" for value, methods in values.items())
 
 
-def measured(methods: Sequence[str], root: Path) -> str:
-    """Return what is stored in results/ for these methods, compared with aer-abs."""
-    found = make_table(load_runs([root / "results"]), find_metrics(METRICS), "aer-abs")
+def measured(words: Sequence[str], root: Path) -> str:
+    """Return the stored results of methods, from the files among the words, or from those of all methods."""
+    files = [word for word in words if word.endswith(".json")] or [f"results/desk/{name}" for name in SWEEPS]
+    runs = load_runs([root / file for file in files if (root / file).exists()])
+    found = make_table([run for run in runs if run.method in words], find_metrics(METRICS))
     rows = [
         [
             benchmark,
             row.group.title,
             *(value_text(row.values[metric.name]) for metric in found.metrics),
-            value_text(row.difference, signed=True) if row.difference else "",
             seeds_text(list(row.group.runs)),
         ]
         for benchmark, groups in found.rows.items()
         for row in groups
-        if row.group.method in methods
     ]
     if not rows:
         return "No results of these methods are stored in `results/` yet."
-    titles = [metric.title for metric in found.metrics]
-    return table(["benchmark", "method", *titles, "difference to aer-abs", "seeds"], rows)
+    return table(["benchmark", "method", *(metric.title for metric in found.metrics), "seeds"], rows)
 
 
 def detection(words: Sequence[str], root: Path) -> str:
