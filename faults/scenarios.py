@@ -108,7 +108,7 @@ def toy_files(url: str, archive: bytes) -> DataFiles:
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """Return all files by name with their contents, without times and what identifies a machine."""
+    """Return all results by file name, without times, what identifies a machine, locks and worker logs."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -116,7 +116,8 @@ def outcome(folder: Path) -> dict[str, Any]:
             continue
         if "checkpoint/" in name and not path.name.startswith("."):
             continue  # its name and content depend on times; the model and the buffer are compared
-        found[name] = b"" if path.name.endswith((".lock", ".log")) else _content(path)
+        if not path.name.endswith(".lock") and path.name != "workers.log":
+            found[name] = _content(path)
     return found
 
 
