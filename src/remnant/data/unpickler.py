@@ -7,6 +7,7 @@ reserve memory for a bytearray before they read it, which no file of numbers con
 
 import pickle
 import struct
+from typing import ClassVar
 
 UNPICKLING_ERRORS = (
     *(pickle.UnpicklingError, struct.error, EOFError, AttributeError, LookupError, TypeError, ValueError),
@@ -17,6 +18,6 @@ UNPICKLING_ERRORS = (
 class BoundedUnpickler(pickle._Unpickler):
     """Base of unpicklers; they define `find_class`, which returns the object for a name in a pickle."""
 
-    dispatch = {
+    dispatch: ClassVar = {
         code: load for code, load in pickle._Unpickler.dispatch.items() if code != pickle.BYTEARRAY8[0]
     }
