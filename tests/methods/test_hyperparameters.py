@@ -1,4 +1,4 @@
-"""Defaults and limits of the settings of all methods; docs/DEVIATIONS.md names the sources of the defaults."""
+"""Defaults and limits of the settings of all methods; docs/DEVIATIONS.md has the sources of the defaults."""
 
 from typing import Any
 
