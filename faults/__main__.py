@@ -8,6 +8,7 @@ each fault, the same command without faults has to end with the same bytes.
 import argparse
 import errno
 import fcntl
+import json
 import multiprocessing
 import os
 import re
@@ -45,6 +46,7 @@ class Case:
     damage: str = ""
     file: str = ""
     state: str = "finished"  # of the folder whose file is damaged
+    attempt: int = 0  # of two processes, whose timing differs
 
     def __str__(self) -> str:
         if self.margin:
@@ -185,7 +187,7 @@ def cases_of(harness: Harness, calls: dict[str, list[str]]) -> list[Case]:
     cases += [
         Case(name, lock_error=error) for name in SCENARIOS for error in ("ENOLCK", "EOPNOTSUPP", "ENOSYS")
     ]
-    cases += [Case(name) for name in SCENARIOS for _ in range(3)]
+    cases += [Case(name, attempt=attempt) for name in SCENARIOS for attempt in range(3)]
     for name, state in [*((name, "finished") for name in SCENARIOS), ("run", "interrupted")]:
         folder = harness.reference(name, state)
         files = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*")) if path.is_file()]
@@ -208,6 +210,19 @@ def table(verdicts: Iterable[Verdict]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def sweep(harness: Harness, cases: Sequence[Case], jobs: int, record: Path | None) -> list[Verdict]:
+    """Try the cases that are not in the record of an earlier sweep; return the verdicts of all."""
+    lines = record.read_text(encoding="utf-8").splitlines() if record and record.exists() else []
+    problems = dict(map(json.loads, lines))
+    verdicts = [Verdict(case, problems[repr(case)]) for case in cases if repr(case) in problems]
+    for verdict in tried(harness.examine, [case for case in cases if repr(case) not in problems], jobs):
+        verdicts.append(verdict)
+        if record:
+            with record.open("a", encoding="utf-8") as file:
+                file.write(json.dumps([repr(verdict.case), verdict.problem]) + "\n")
+    return verdicts
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Try the cases, print those that failed and a table; return how many failed."""
     parser = argparse.ArgumentParser(prog="faults", description=__doc__.splitlines()[0])
@@ -218,6 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--only", default="", metavar="TEXT", help="only cases whose description has this text"
     )
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="file of verdicts, to resume a sweep")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write the table to a document")
     options = parser.parse_args(arguments)
     import_everything()
@@ -231,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cases = cases_of(harness, harness.prepare())
             cases = [c for c in cases if c.scenario in options.scenarios and options.only in f"{c} {c!r}"]
             every = len(cases) // 20 if options.short else options.every
-            verdicts = list(tried(harness.examine, cases[every // 2 :: every], options.jobs))
+            verdicts = sweep(harness, cases[every // 2 :: every], options.jobs, options.record)
         finally:
             os.kill(server, 9)
             os.waitpid(server, 0)

@@ -1,12 +1,14 @@
 """Files of someone else: what fuzzing and review found, and a short run of the fuzzer."""
 
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from run_folders import finished, write_run
 
+from remnant.data.nw_ucla import FILE as NW_UCLA, load_nw_ucla
 from remnant.data.own import own_data
 from remnant.errors import RemnantError
 from remnant.experiment.result import read_result, result_file
@@ -18,6 +20,20 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.__main__ import fuzz
 from fuzz.targets import RUN, TARGETS, suspects
 from remnant.report.audit.samples import read_doubts
+
+
+def test_an_array_with_a_long_header_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
+    header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }".ljust(9000)  # seconds in numpy
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(8)
+    (tmp_path / "a.npy").write_bytes(content)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("labels.npy", content)
+    with zipfile.ZipFile(tmp_path / NW_UCLA, "w") as archive:
+        archive.writestr("joints.npy", content)
+    readers = (lambda: read_labels(tmp_path / "a.npy", ""), lambda: read_labels(tmp_path / "a.npz", "labels"))
+    for read in (*readers, lambda: load_nw_ucla(tmp_path)):
+        with pytest.raises(RemnantError, match=r"Header info length \(9000\) is large"):
+            read()
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../other/model.safetensors", ".."])

@@ -33,6 +33,7 @@ ARRAY_READ_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
     *(tokenize.TokenError, SyntaxError),
 )
+MAX_HEADER = 1000  # characters in the header of an array file; numpy needs seconds for one of 10,000 blanks
 
 
 @dataclass(frozen=True)
