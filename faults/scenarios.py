@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -124,6 +125,8 @@ def outcome(folder: Path) -> dict[str, Any]:
 def _content(path: Path) -> Any:
     if not path.is_file():
         return "not a file"
+    if not os.access(path, os.R_OK):
+        return "no permissions"
     return _without_cost(json.loads(path.read_bytes())) if path.suffix == ".json" else path.read_bytes()
 
 
