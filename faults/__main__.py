@@ -133,20 +133,25 @@ class Harness:
     ) -> str:
         """Return in which files a folder differs from that of the undisturbed command."""
         expected, found = outcome(self.reference(scenario)), outcome(folder)
-        found = {name: content for name, content in found.items() if not any(i in name for i in ignored)}
         names = [n for n in {**expected, **found} if expected.get(n, "gone") != found.get(n, "gone")]
+        names = [name for name in names if not any(part in name for part in ignored)]
         return f"{when}: differs in {sorted(names)[:5]}" if names else ""
 
     def _damaged(self, case: Case, folder: Path) -> str:
         """Damage a file; every command has to notice or to repair it."""
         DAMAGES[case.damage](folder / case.file)
+        reported = ""  # by `check`, which is needed for files that the command itself does not read
         for run in folder.glob("runs/*[!.]"):
             for words in (["check", f"{run}"], ["runs", f"{folder}/runs"], ["table", f"{run}"]):
                 ended = child.run(words, folder, Fault())
                 if problem := manners(ended, needs_message=False):
                     return f"{words[0]}: {problem}"
+                reported += ended.output if words[0] == "check" and ended.status else ""
         ended = self.command(case.scenario, folder)
-        return manners(ended) or ("" if ended.status else self.difference(case.scenario, folder, "repaired"))
+        is_reported = SCENARIOS[case.scenario].skips_runs and f"{folder / case.file}: " in reported
+        ignored = (".damaged", *([case.file] if is_reported else []))
+        different = "" if ended.status else self.difference(case.scenario, folder, "repaired", ignored)
+        return manners(ended) or different
 
     def _two(self, case: Case, folder: Path) -> str:
         """Start a command twice at the same time; one may be refused, and the files have to be the same."""

@@ -35,6 +35,7 @@ class Scenario:
 
     words: Callable[[Path, Path], list[str]]  # inputs, folder -> command line
     older: str = ""
+    skips_runs: bool = False  # runs that are in its file of results are not read
 
     def prepare(self, inputs: Path, folder: Path) -> None:
         """Create the folder with its older state."""
@@ -58,6 +59,7 @@ SCENARIOS = {
             *("--results", f"{folder}/results.json"),
         ],
         "older-sweep",
+        skips_runs=True,
     ),
     "learn": Scenario(
         lambda inputs, folder: [
@@ -127,7 +129,11 @@ def _content(path: Path) -> Any:
         return "not a file"
     if not os.access(path, os.R_OK):
         return "no permissions"
-    return _without_cost(json.loads(path.read_bytes())) if path.suffix == ".json" else path.read_bytes()
+    content = path.read_bytes()
+    try:
+        return _without_cost(json.loads(content)) if path.suffix == ".json" else content
+    except ValueError:
+        return content
 
 
 def _without_cost(value: Any) -> Any:

@@ -1,5 +1,6 @@
 """Files of someone else: what fuzzing and review found, and a short run of the fuzzer."""
 
+import json
 import sys
 import zipfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from run_folders import finished, write_run
 from remnant.data.nw_ucla import FILE as NW_UCLA, load_nw_ucla
 from remnant.data.own import own_data
 from remnant.errors import RemnantError
+from remnant.experiment.checkpoint import pack, unpack
 from remnant.experiment.result import read_result, result_file
 from remnant.noise.from_file import read_labels
 from remnant.report.tables import find_metrics, make_table
@@ -34,6 +36,43 @@ def test_an_array_with_a_long_header_is_refused_before_it_is_parsed(tmp_path: Pa
     for read in (*readers, lambda: load_nw_ucla(tmp_path)):
         with pytest.raises(RemnantError, match=r"Header info length \(9000\) is large"):
             read()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"settings": []}, {"settings": 1}, {"pretrained": 0}, {"pretrained": [[]]}, {"spec": {"shape": ["x"]}}],
+)
+def test_a_model_whose_description_has_values_of_other_types_is_refused(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    (content,) = TARGETS["model"].seeds(tmp_path)
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    description = json.loads(header["__metadata__"]["remnant"])
+    description |= {"spec": description["spec"] | change["spec"]} if "spec" in change else change
+    header["__metadata__"]["remnant"] = json.dumps(description)
+    text = json.dumps(header).encode()
+    with pytest.raises(RemnantError, match="expected"):
+        TARGETS["model"].parse(tmp_path, len(text).to_bytes(8, "little") + text + content[8 + length :])
+
+
+def test_a_saved_learner_whose_state_does_not_fit_is_refused(tmp_path: Path) -> None:
+    (content,) = TARGETS["learner"].seeds(tmp_path)
+    state = unpack(content)
+    state["learner"] = {"net": 1}
+    with pytest.raises(RemnantError, match=r"its content does not fit .*Learn the tasks again"):
+        TARGETS["learner"].parse(tmp_path, pack(state))
+
+
+def test_a_cell_of_suspects_without_an_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "suspects.csv").write_bytes(suspects() + b'"' + b"x" * 200_000)
+    with pytest.raises(RemnantError, match="expected a row of a table"):
+        read_doubts(tmp_path / "suspects.csv", RUN.data, RUN.observed)
+
+
+def test_a_result_whose_square_is_infinite_is_refused() -> None:
+    with pytest.raises(RemnantError, match="expected a number as faa, got 1e\\+308"):
+        make_table([finished(faa=1e308), finished(seed=1)], find_metrics(["faa"]))
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../other/model.safetensors", ".."])
