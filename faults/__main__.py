@@ -170,7 +170,7 @@ def manners(ended: Ended, *, may_die: bool = False, needs_message: bool = True) 
         return f"traceback: {ended.output[-900:]}"
     if ended.status < 0 and not may_die:
         return f"it died of signal {-ended.status}: {ended.output[-300:]}"
-    said = re.search(r"^(remnant|failed): ", ended.output, re.M)
+    said = re.search(r"^(remnant|failed): |Invalid value for", ended.output, re.M)  # the latter: of an option
     return f"no message: {ended.output[-300:]}" if ended.status > 0 and needs_message and not said else ""
 
 
