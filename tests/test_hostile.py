@@ -17,6 +17,7 @@ from remnant.experiment.result import read_result, result_file
 from remnant.noise.from_file import read_labels
 from remnant.report.tables import find_metrics, make_table
 from remnant.report.tables.formats import comma_separated
+from remnant.suspects.table import Suspect, csv_file
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.__main__ import fuzz
@@ -62,6 +63,13 @@ def test_a_saved_learner_whose_state_does_not_fit_is_refused(tmp_path: Path) -> 
     state["learner"] = {"net": 1}
     with pytest.raises(RemnantError, match=r"its content does not fit .*Learn the tasks again"):
         TARGETS["learner"].parse(tmp_path, pack(state))
+
+
+def test_a_carriage_return_in_a_name_starts_no_row_with_a_formula() -> None:
+    name = "cat\r=cmd()"
+    table = csv_file([Suspect(0, name, 1, True, 0.1, name, name, False)])
+    assert b"\r" not in table
+    assert len(table.splitlines()) == 2
 
 
 def test_a_cell_of_suspects_without_an_end_is_refused(tmp_path: Path) -> None:
