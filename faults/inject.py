@@ -44,7 +44,7 @@ class Fault:
     is_lasting: bool = False  # all later calls to which the error applies fail as well
 
     def __str__(self) -> str:
-        is_error = not self.action.startswith("SIGKILL")
+        is_error = self.action and not self.action.startswith("SIGKILL")
         return self.action + ((" from then on" if self.is_lasting else " once") if is_error else "")
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ class Scenario:
 
     words: Callable[[Path, Path], list[str]]  # inputs, folder -> command line
     older: str = ""
+    skips_runs: bool = False  # runs that are in its file of results are not read
 
     def prepare(self, inputs: Path, folder: Path) -> None:
         """Create the folder with its older state."""
@@ -57,6 +59,7 @@ SCENARIOS = {
             *("--results", f"{folder}/results.json"),
         ],
         "older-sweep",
+        skips_runs=True,
     ),
     "learn": Scenario(
         lambda inputs, folder: [
@@ -108,7 +111,7 @@ def toy_files(url: str, archive: bytes) -> DataFiles:
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """Return all files by name with their contents, without times and what identifies a machine."""
+    """Return all results by file name, without times, what identifies a machine, locks and worker logs."""
     found: dict[str, Any] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -116,14 +119,21 @@ def outcome(folder: Path) -> dict[str, Any]:
             continue
         if "checkpoint/" in name and not path.name.startswith("."):
             continue  # its name and content depend on times; the model and the buffer are compared
-        found[name] = b"" if path.name.endswith((".lock", ".log")) else _content(path)
+        if not path.name.endswith(".lock") and path.name != "workers.log":
+            found[name] = _content(path)
     return found
 
 
 def _content(path: Path) -> Any:
     if not path.is_file():
         return "not a file"
-    return _without_cost(json.loads(path.read_bytes())) if path.suffix == ".json" else path.read_bytes()
+    if not os.access(path, os.R_OK):
+        return "no permissions"
+    content = path.read_bytes()
+    try:
+        return _without_cost(json.loads(content)) if path.suffix == ".json" else content
+    except ValueError:
+        return content
 
 
 def _without_cost(value: Any) -> Any:

@@ -6,6 +6,7 @@ MEMORY, or the end of the process. The input and the traceback of a finding are 
 """
 
 import argparse
+import functools
 import multiprocessing
 import resource
 import signal
@@ -19,6 +20,7 @@ from random import Random
 from typing import Any
 
 from fuzz.targets import TARGETS, Target
+from remnant import extensions
 from remnant.errors import RemnantError
 
 SECONDS = 20  # of one input
@@ -59,8 +61,9 @@ def fuzz(target: Target, seed: int, first: int, count: int, limit: float, found:
             try:
                 target.parse(folder, content)
                 outcome.accepted += 1
-            except RemnantError:
-                pass
+            except RemnantError as error:
+                if isinstance(error.__cause__, MemoryError):
+                    _note(outcome, target, i, content, error.__cause__, found)
             except (Exception, HangError) as error:
                 _note(outcome, target, i, content, error, found)
             finally:
@@ -127,6 +130,7 @@ def main() -> int:
     parser.add_argument("--found", type=Path, default=Path("runs/fuzz"), help="folder of findings")
     parser.add_argument("--write", type=Path, help="document whose table is replaced")
     options: Any = parser.parse_args()
+    extensions.entry_points = functools.cache(extensions.entry_points)  # searching all packages takes longest
     outcomes = {}
     for name in options.names or TARGETS:
         outcomes[name] = o = in_process(TARGETS[name], options)

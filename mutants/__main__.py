@@ -3,6 +3,7 @@
     make mutants                                   # 500 mutants, drawn with seed 0
     python -m mutants --count 50 --only buffer     # some of one package
     python -m mutants --name buffer/greedy.py      # all mutants whose name contains a text
+    python -m mutants --record killed.txt          # skip those that an interrupted run has killed already
 
 Each mutant is tested by the doctests of its module and the tests of the same path, then by the other fast
 tests of its package. Survivors that cannot be noticed are listed with the reason in mutants/accepted.toml.
@@ -30,14 +31,18 @@ def main() -> None:
     drawn = chosen if options.name else random.Random(options.seed).sample(chosen, count)
     print(f"{len(drawn)} of {len(every)} mutants, seed {options.seed}", flush=True)
     reasons = accepted()
-    outcomes = []
+    record = Record(options.record)
+    outcomes = [(package_of(m), record.killed[m.key]) for m in drawn if m.key in record.killed]
+    drawn = [m for m in drawn if m.key not in record.killed]
     with Trials(ROOT, options.workers) as trials:
         for mutant, outcome in trials.run(drawn + _unchanged(drawn)):
             if mutant.before == mutant.after:
                 if outcome != "survived":
                     sys.exit(f"The tests of {package_of(mutant)} fail without any change of the source.")
                 continue
-            if outcome not in KILLED:
+            if outcome in KILLED:
+                record.add(mutant, outcome)
+            else:
                 outcome = reasons.get(mutant.name, outcome)
                 print(
                     f"{outcome}: {mutant.path}:{mutant.line}\n  - {mutant.before}\n  + {mutant.after}",
@@ -46,6 +51,20 @@ def main() -> None:
             outcomes.append((package_of(mutant), outcome))
     print(table(outcomes))
     sys.exit(any(outcome == "survived" for _, outcome in outcomes))
+
+
+class Record:
+    """The outcomes of killed mutants in a file, so that a run that was interrupted can be resumed."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        lines = path.read_text().splitlines() if path and path.exists() else []
+        self.killed = {key: outcome for outcome, _, key in (line.partition(" ") for line in lines)}
+
+    def add(self, mutant: Mutant, outcome: str) -> None:
+        if self.path:
+            with self.path.open("a") as file:
+                file.write(f"{outcome} {mutant.key}\n")
 
 
 def accepted() -> dict[str, str]:
@@ -86,6 +105,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw")
     parser.add_argument("--workers", type=int, default=2, help="mutants tested at the same time")
     parser.add_argument("--only", default="", choices=["", *PACKAGES], help="mutate one package only")
+    parser.add_argument("--record", type=Path, help="file of killed mutants, which are not tested again")
     parser.add_argument("--name", default="", help="test all mutants whose name contains this text")
     return parser.parse_args()
 

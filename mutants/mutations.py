@@ -52,6 +52,11 @@ class Mutant:
         """What was changed, without the line number, which other changes to the file move."""
         return f"{self.path}: {self.before} -> {self.after}"
 
+    @property
+    def key(self) -> str:
+        """The name with the line number: a file may have the same statement twice."""
+        return f"{self.line} {self.name}"
+
 
 def mutants(path: str, source: str) -> list[Mutant]:
     """Return every mutant of a file, in the order of the file."""

@@ -4,7 +4,9 @@ The parent imports libraries only, never remnant, so that each child imports the
 copy. It computes nothing: a process that has used several threads must not be forked.
 """
 
+import importlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -19,8 +21,25 @@ from typing import Self
 from mutants.mutations import Mutant
 
 KILLED = ("killed", "timeout")
-SECONDS = 400  # about four times what the slowest package needs for all of its tests
+CPU_SECONDS = 400  # about four times what the slowest package needs for all of its tests
+SECONDS = 3600  # for tests that wait without computing; a busy machine needs longer than an idle one
 SLOW = "not slow and not data and not browser"
+# Imported once, before the first fork; torch._dynamo is imported by the first optimizer.
+LIBRARIES = (
+    *(
+        "filelock",
+        "hypothesis",
+        "jinja2",
+        "numpy",
+        "PIL.Image",
+        "pooch",
+        "pydantic",
+        "pytest",
+        "rich.progress",
+    ),
+    *("safetensors.torch", "scipy.stats", "sklearn.datasets", "sklearn.metrics", "sklearn.mixture"),
+    *("tomli_w", "torch", "torch._dynamo", "tqdm", "typer.testing"),
+)
 COPIED = (
     "src",
     "tests",
@@ -47,7 +66,8 @@ class Trial:
         """Return "killed", "timeout" or "survived", or None while tests are running."""
         pid, status = os.waitpid(self.pid, os.WNOHANG)
         if pid:
-            return "killed" if status else "survived"
+            is_late = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU
+            return "timeout" if is_late else "killed" if status else "survived"
         if time.monotonic() - self.started < SECONDS:
             return None
         os.killpg(self.pid, signal.SIGKILL)
@@ -64,13 +84,8 @@ class Trials:
         self.free = [self._copied(self.folder / str(number)) for number in range(workers)]
 
     def __enter__(self) -> Self:
-        import hypothesis  # noqa: F401
-        import pytest  # noqa: F401
-        import scipy.stats  # noqa: F401
-        import sklearn.metrics
-        import sklearn.mixture  # noqa: F401
-        import torch  # noqa: F401
-
+        for name in LIBRARIES:
+            importlib.import_module(name)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -120,6 +135,7 @@ def _start(mutant: Mutant, copy: Path) -> Trial:
         status = 1
         try:
             os.setsid()
+            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
             status = _test(mutant, copy)
         finally:
             os._exit(status)

@@ -1,23 +1,86 @@
 """Files of someone else: what fuzzing and review found, and a short run of the fuzzer."""
 
+import json
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from run_folders import finished, write_run
 
+from remnant.data.nw_ucla import FILE as NW_UCLA, load_nw_ucla
 from remnant.data.own import own_data
 from remnant.errors import RemnantError
+from remnant.experiment.checkpoint import pack, unpack
 from remnant.experiment.result import read_result, result_file
 from remnant.noise.from_file import read_labels
 from remnant.report.tables import find_metrics, make_table
 from remnant.report.tables.formats import comma_separated
+from remnant.suspects.table import Suspect, csv_file
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from fuzz.__main__ import fuzz
 from fuzz.targets import RUN, TARGETS, suspects
 from remnant.report.audit.samples import read_doubts
+
+
+def test_an_array_with_a_long_header_is_refused_before_it_is_parsed(tmp_path: Path) -> None:
+    header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (1,), }".ljust(9000)  # seconds in numpy
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(8)
+    (tmp_path / "a.npy").write_bytes(content)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("labels.npy", content)
+    with zipfile.ZipFile(tmp_path / NW_UCLA, "w") as archive:
+        archive.writestr("joints.npy", content)
+    readers = (lambda: read_labels(tmp_path / "a.npy", ""), lambda: read_labels(tmp_path / "a.npz", "labels"))
+    for read in (*readers, lambda: load_nw_ucla(tmp_path)):
+        with pytest.raises(RemnantError, match=r"Header info length \(9000\) is large"):
+            read()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"settings": []}, {"settings": 1}, {"pretrained": 0}, {"pretrained": [[]]}, {"spec": {"shape": ["x"]}}],
+)
+def test_a_model_whose_description_has_values_of_other_types_is_refused(
+    tmp_path: Path, change: dict[str, object]
+) -> None:
+    (content,) = TARGETS["model"].seeds(tmp_path)
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    description = json.loads(header["__metadata__"]["remnant"])
+    description |= {"spec": description["spec"] | change["spec"]} if "spec" in change else change
+    header["__metadata__"]["remnant"] = json.dumps(description)
+    text = json.dumps(header).encode()
+    with pytest.raises(RemnantError, match="expected"):
+        TARGETS["model"].parse(tmp_path, len(text).to_bytes(8, "little") + text + content[8 + length :])
+
+
+def test_a_saved_learner_whose_state_does_not_fit_is_refused(tmp_path: Path) -> None:
+    (content,) = TARGETS["learner"].seeds(tmp_path)
+    state = unpack(content)
+    state["learner"] = {"net": 1}
+    with pytest.raises(RemnantError, match=r"its content does not fit .*Learn the tasks again"):
+        TARGETS["learner"].parse(tmp_path, pack(state))
+
+
+def test_a_carriage_return_in_a_name_starts_no_row_with_a_formula() -> None:
+    name = "cat\r=cmd()"
+    table = csv_file([Suspect(0, name, 1, True, 0.1, name, name, False)])
+    assert b"\r" not in table
+    assert len(table.splitlines()) == 2
+
+
+def test_a_cell_of_suspects_without_an_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "suspects.csv").write_bytes(suspects() + b'"' + b"x" * 200_000)
+    with pytest.raises(RemnantError, match="expected a row of a table"):
+        read_doubts(tmp_path / "suspects.csv", RUN.data, RUN.observed)
+
+
+def test_a_result_whose_square_is_infinite_is_refused() -> None:
+    with pytest.raises(RemnantError, match="expected a number as faa, got 1e\\+308"):
+        make_table([finished(faa=1e308), finished(seed=1)], find_metrics(["faa"]))
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../other/model.safetensors", ".."])

@@ -93,6 +93,21 @@ def test_a_truncated_array_is_an_error(tmp_path: Path, size: int) -> None:
         read_array(tmp_path, X.shape, X.dtype)
 
 
+@pytest.mark.parametrize("at", [-1, -12, -30])
+def test_a_changed_byte_of_an_array_or_its_checksum_is_an_error(tmp_path: Path, at: int) -> None:
+    make(tmp_path)
+    content = bytearray((tmp_path / cache.ARRAY_FILE).read_bytes())
+    content[at] ^= 1
+    (tmp_path / cache.ARRAY_FILE).write_bytes(content)
+    with pytest.raises(RemnantError, match=r"expected the array that was written.*Remove the folder"):
+        read_array(tmp_path, X.shape, X.dtype)
+
+
+def test_an_array_without_a_checksum_is_read(tmp_path: Path) -> None:
+    np.save(tmp_path / cache.ARRAY_FILE, X)
+    assert np.array_equal(read_array(tmp_path, X.shape, X.dtype), X)
+
+
 def test_an_array_of_another_shape_or_dtype_is_an_error(tmp_path: Path) -> None:
     make(tmp_path)
     for shape, dtype in (((4, 6), np.float32), ((6, 4), np.float64)):

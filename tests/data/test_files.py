@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from publisher import Server, md5, put, serving, tar, visible
 
-from remnant.data.files import DataFiles, check, data_dir, get, locate, prepare, read
+from remnant.data.files import LOCK, DataFiles, check, data_dir, get, locate, prepare, read
 from remnant.errors import RemnantError
 
 A, B = b"the content of a", b"the content of b"
@@ -246,6 +247,24 @@ def test_a_folder_that_a_killed_download_left_is_removed(toy: DataFiles, cache: 
     (cache / ".download-killed").mkdir(parents=True)
     get(toy, None)
     assert visible(cache) == {"a": A, "b": B}
+
+
+def test_get_removes_what_a_download_left_that_was_killed_after_its_last_file(
+    toy: DataFiles, server: Server, tmp_path: Path
+) -> None:
+    folder = put(tmp_path / "toy-py", a=A, b=B)
+    put(folder / ".download-killed", c=b"rest")
+    assert "nothing to download" in get(toy, tmp_path)
+    assert not (folder / ".download-killed").exists()
+    assert server.requests == []
+
+
+def test_get_leaves_the_temporary_folder_of_an_active_download_alone(toy: DataFiles, tmp_path: Path) -> None:
+    folder = put(tmp_path / "toy-py", a=A, b=B)
+    put(folder / ".download-active", c=b"part")
+    with FileLock(folder / LOCK):
+        assert "nothing to download" in get(toy, tmp_path)
+    assert (folder / ".download-active" / "c").exists()
 
 
 def test_a_temporary_folder_that_cannot_be_removed_is_no_traceback(

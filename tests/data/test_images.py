@@ -16,6 +16,7 @@ from PIL import Image
 from remnant.data import images
 from remnant.data.images import ImageList, decode_images, read_image, unreadable
 from remnant.errors import RemnantError
+from remnant.transforms.resizing import upright_crop
 
 KEYS = [f"pho/{i}.jpg" for i in range(6)]
 SIDE = 24
@@ -67,6 +68,16 @@ def test_a_file_that_is_not_an_image_is_an_error(tmp_path: Path, content: bytes)
     (tmp_path / "a.jpg").write_bytes(content)
     with pytest.raises(ValueError, match="expected an intact image, found"):
         read_image(tmp_path / "a.jpg", SIDE)
+
+
+def test_a_tiff_whose_offset_is_a_fraction_is_an_error(tmp_path: Path) -> None:
+    Image.new("RGB", (9, 12)).save(tmp_path / "a.tiff")
+    content = (tmp_path / "a.tiff").read_bytes()
+    offset = b"\x11\x01\x04\x00\x01\x00"  # StripOffsets, of the type LONG, once
+    assert content.count(offset) == 1
+    (tmp_path / "a.tiff").write_bytes(content.replace(offset, b"\x11\x01\x05\x00\x01\x00"))
+    with pytest.raises(ValueError, match=r"expected an intact image, found: .*IFDRational"):
+        read_image(tmp_path / "a.tiff", 8, upright_crop)
 
 
 def test_a_decompression_bomb_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,12 @@ def test_a_slice_of_a_tensor_is_read_as_that_slice(tmp_path: Path, zipped: bool)
     assert found == {"a": [3, 4, 5], "b": [6, 7, 8, 9]}
 
 
+@pytest.mark.parametrize("value", [np.inf, np.nan, 1.5, 1e300, 2**63])
+def test_an_array_with_a_number_that_is_no_int64_is_no_label_array(tmp_path: Path, value: float) -> None:
+    torch.save({"a": np.array([0, value]), "b": LABELS}, tmp_path / "l.pt")
+    assert read_torch(tmp_path / "l.pt").keys() == {"b"}
+
+
 def test_big_endian_arrays_are_read(tmp_path: Path) -> None:
     torch.save({"a": LABELS.astype(">i4")}, tmp_path / "l.pt")
     assert read_torch(tmp_path / "l.pt")["a"].tolist() == LABELS.tolist()

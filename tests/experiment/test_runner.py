@@ -34,6 +34,9 @@ def test_metrics_have_a_line_for_each_epoch_and_each_task(run_in: RunIn) -> None
     lines = (run_in(tiny_config()) / "metrics.jsonl").read_text().splitlines()
     events = [json.loads(line)["event"] for line in lines]
     assert events == (["epoch"] * 4 + ["task"]) * 5
+    losses = [json.loads(line)["loss"] for line in lines if json.loads(line)["event"] == "epoch"]
+    assert len(set(losses)) == 20
+    assert all(loss is not None and loss > 0 for loss in losses)
 
 
 @pytest.mark.parametrize("method", ["aer-abs", "der++-aer-abs", "er-ace+alpha"])

@@ -50,7 +50,7 @@ def test_the_file_is_a_table_whose_cells_are_not_formulas() -> None:
     assert found == ["3", "'=cmd.png", "1", "true", "0.125", '\'@cat, "x"\n', "'-dog", "false"]
 
 
-@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\tx", "\rx"])
+@pytest.mark.parametrize("text", ["=1", "+1", "-1", "@x", "\tx"])
 def test_a_text_that_looks_like_a_formula_is_quoted(text: str) -> None:
     assert cell(text) == f"'{text}"
 

@@ -52,6 +52,14 @@ def test_a_run_that_fails_does_not_stop_the_others_and_its_error_is_in_its_folde
     assert "smaller learning rate" in (failed.folder / "error.txt").read_text()
 
 
+def test_the_error_of_a_run_that_failed_after_its_last_file_is_removed(sweep: Sweep) -> None:
+    (cell,) = sweep(CONFIGS[:1])
+    assert cell.folder is not None
+    (cell.folder / "error.txt").write_text("Input/output error")
+    sweep(CONFIGS[:1])
+    assert not (cell.folder / "error.txt").exists()
+
+
 def test_an_error_before_there_is_a_run_folder_is_in_that_of_the_sweep(sweep: Sweep, tmp_path: Path) -> None:
     (failed,) = sweep(
         expand(TINY_GRID | {"data": "cifar10", "net": "resnet18:4"}), data_dir=tmp_path / "nowhere"

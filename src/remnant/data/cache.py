@@ -2,13 +2,14 @@
 
 They are stored in a folder NAME-HASH of the data folder, which is created atomically. HASH identifies the
 files that they are computed from: if these change, the arrays are computed again and the old folder is
-removed.
+removed. After the array, its file has a checksum against accidental damage; older files have none.
 """
 
 import hashlib
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from remnant.errors import RemnantError
 from remnant.settings import check_regular
 
 ARRAY_FILE = "rows.npy"  # kept for compatibility with existing caches
+PART = 1 << 24  # bytes that are read at a time to compute a checksum
 
 
 def cached(root: Path, name: str, origin: str, size: int, make: Callable[[Path], None]) -> Path:
@@ -59,8 +61,12 @@ def write_array(folder: Path, shape: tuple[int, ...], dtype: DTypeLike, parts: I
     header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
     with (folder / ARRAY_FILE).open("wb") as file:
         np.lib.format.write_array_header_1_0(file, header)
+        checksum = 0
         for part in parts:
-            file.write(np.ascontiguousarray(part, kind).data)
+            content = np.ascontiguousarray(part, kind).tobytes()
+            checksum = zlib.crc32(content, checksum)
+            file.write(content)
+        file.write(_footer(checksum))
 
 
 def read_array(folder: Path, shape: tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
@@ -74,7 +80,24 @@ def read_array(folder: Path, shape: tuple[int, ...], dtype: DTypeLike) -> NDArra
         raise damaged(folder, ARRAY_FILE, expected, str(error)) from error
     if (array.shape, array.dtype) != (shape, np.dtype(dtype)):
         raise damaged(folder, ARRAY_FILE, expected, found)
+    _check_content(folder, array)
     return array
+
+
+def _check_content(folder: Path, array: NDArray[Any]) -> None:
+    """Raise RemnantError if an array is not the one that was written."""
+    with (folder / ARRAY_FILE).open("rb") as file:
+        file.seek(array.offset + array.nbytes)  # type: ignore[attr-defined]
+        footer = file.read(64)
+    checksum = 0
+    for part in np.array_split(array, max(1, array.nbytes // PART)) if footer else ():
+        checksum = zlib.crc32(np.ascontiguousarray(part).data, checksum)
+    if footer and footer != _footer(checksum):
+        raise damaged(folder, ARRAY_FILE, "the array that was written", "another one")
+
+
+def _footer(checksum: int) -> bytes:
+    return b"crc32 %08x" % checksum
 
 
 def damaged(folder: Path, file: str, expected: str, found: str) -> RemnantError:

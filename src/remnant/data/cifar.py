@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from remnant.data.dataset import Dataset, Labels, Spec, arrays
 from remnant.data.files import DataFiles, Download, Place, prepare, read
+from remnant.data.unpickler import UNPICKLING_ERRORS, BoundedUnpickler
 from remnant.errors import RemnantError
 from remnant.transforms.image import ImageTransform
 
@@ -110,13 +111,6 @@ CIFAR100_FILES = DataFiles(
 )
 
 
-# Errors raised when a pickle with other content is read.
-PICKLE_ERRORS = (
-    *(pickle.UnpicklingError, EOFError, AttributeError, LookupError, TypeError, ValueError),
-    *(OverflowError, MemoryError, RecursionError),
-)
-
-
 @dataclass(frozen=True, eq=False)
 class CifarFile:
     """The samples of one file."""
@@ -159,7 +153,7 @@ def _read_file(place: Place, name: str, classes: Mapping[str, int]) -> CifarFile
         fields = _CifarUnpickler(io.BytesIO(content), encoding="bytes").load()
         x = fields[b"data"].value.reshape(-1, *SHAPE)
         labels = {kind: np.array(fields[kind.encode()], dtype=np.int64) for kind in classes}
-    except PICKLE_ERRORS as error:
+    except UNPICKLING_ERRORS as error:
         raise RemnantError(
             f"{path}: expected a pickle with the fields data, {', '.join(classes)}; "
             f"found {error!r}; use the file as published"
@@ -220,7 +214,7 @@ _STAND_INS: Mapping[tuple[str, str], type] = {
 }
 
 
-class _CifarUnpickler(pickle.Unpickler):
+class _CifarUnpickler(BoundedUnpickler):
     """Unpickler of numbers, strings, lists, dicts and arrays of bytes; any other type is an error."""
 
     def find_class(self, module: str, name: str) -> type:

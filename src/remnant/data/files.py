@@ -25,6 +25,7 @@ from remnant.errors import MissingFiles, RemnantError
 from remnant.settings import read_file, user_path
 
 TEMPORARY = ".download-"  # start of the names of temporary folders
+LOCK = ".remnant.lock"
 # Errors raised by reading an array file (.npy, .npz) that has another format, is damaged, encrypted or
 # compressed by an unknown method. A damaged array header can be invalid Python or specify a huge size.
 ARRAY_READ_ERRORS = (
@@ -32,6 +33,7 @@ ARRAY_READ_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
     *(tokenize.TokenError, SyntaxError),
 )
+MAX_HEADER = 1000  # characters in the header of an array file; numpy needs seconds for one of 10,000 blanks
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,7 @@ def get(files: DataFiles, folder: Path | None) -> str:
     """Download missing and damaged files; return a sentence that describes what was done."""
     checks = check(files, folder)
     if not any(c.problem for c in checks):
+        clear(checks[0].path.parent)
         return (
             f"{files.name}: all {len(checks)} files in {checks[0].path.parent} match the published ones; "
             "nothing to download"
@@ -208,7 +211,7 @@ def _fetch(place: Place, names: Collection[str]) -> None:
     try:
         place.path.mkdir(parents=True, exist_ok=True)
         # The lock prevents concurrent runs from downloading the same files.
-        with filelock.FileLock(place.path / ".remnant.lock"):
+        with filelock.FileLock(place.path / LOCK):
             damaged = {c.path.name for c in _check(place) if c.problem}.intersection(names)
             for download in place.files.downloads:
                 if wanted := damaged.intersection(download.files):
@@ -218,6 +221,20 @@ def _fetch(place: Place, names: Collection[str]) -> None:
             f"{place.path}: expected a writable folder, found: {error}; choose another one with --data-dir "
             "(data_dir=...)"
         ) from error
+
+
+def clear(target: Path) -> None:
+    """Remove what killed downloads left in a folder that is complete; failures are left to the next one."""
+    import filelock
+
+    if any(target.glob(f"{TEMPORARY}*")):
+        with contextlib.suppress(OSError), filelock.FileLock(target / LOCK, timeout=0):
+            _remove_leftovers(target)
+
+
+def _remove_leftovers(target: Path) -> None:
+    for leftover in target.glob(f"{TEMPORARY}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _download(place: Place, download: Download, names: Collection[str]) -> None:
@@ -248,8 +265,7 @@ def download_folder(target: Path) -> Iterator[Path]:
     deleting may fail as well, which is no reason to fail; `tempfile.TemporaryDirectory` would call itself
     without end.
     """
-    for leftover in target.glob(f"{TEMPORARY}*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+    _remove_leftovers(target)
     temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY, dir=target))
     try:
         yield temporary

@@ -29,7 +29,10 @@ from remnant.transforms.resizing import Resize, stretched
 
 Pixels = NDArray[np.uint8]
 
-DECODE_ERRORS = (SyntaxError, ValueError, EOFError, IndexError, OverflowError, struct.error, zlib.error)
+DECODE_ERRORS = (
+    *(SyntaxError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, EOFError),
+    *(struct.error, zlib.error),
+)
 # Errors that persist until the file is changed; any other system error may be temporary.
 PERMANENT = (
     *(errno.ENOENT, errno.EACCES, errno.EINVAL, errno.EISDIR, errno.ENOTDIR),

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from remnant.data.dataset import Dataset, Labels, Spec, arrays
-from remnant.data.files import ARRAY_READ_ERRORS, FileCheck, root
+from remnant.data.files import ARRAY_READ_ERRORS, MAX_HEADER, FileCheck, root
 from remnant.errors import MissingFiles, RemnantError, unmet
 from remnant.settings import read_file
 from remnant.transforms.skeleton import SkeletonTransform
@@ -86,7 +86,7 @@ def resample(joints: NDArray[np.float32], frames: int = FRAMES) -> NDArray[np.fl
 def _read(path: Path) -> Sequences:
     names = [field.name for field in fields(Sequences)]
     try:
-        with np.load(io.BytesIO(read_file(path)), allow_pickle=False) as file:
+        with np.load(io.BytesIO(read_file(path)), allow_pickle=False, max_header_size=MAX_HEADER) as file:
             found = {name: np.asarray(file[name]) for name in names}  # bytes, if it is no array file
     except FileNotFoundError as error:
         raise MissingFiles(f"{path}: expected a file, found nothing; {MANUAL_DOWNLOAD}") from error

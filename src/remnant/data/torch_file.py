@@ -18,14 +18,12 @@ import numpy as np
 
 from remnant.data.dataset import Labels
 from remnant.data.files import ARRAY_READ_ERRORS
+from remnant.data.unpickler import UNPICKLING_ERRORS, BoundedUnpickler
 from remnant.errors import RemnantError
 from remnant.settings import read_file
 
 # Errors raised when a file of another format is read.
-TORCH_FILE_ERRORS = (
-    *(*ARRAY_READ_ERRORS, pickle.UnpicklingError),
-    *(AttributeError, LookupError, OverflowError, RecursionError),
-)
+TORCH_FILE_ERRORS = (*ARRAY_READ_ERRORS, *UNPICKLING_ERRORS)
 LEGACY = 0x1950A86A20F9469CFC6C  # magic number at the start of a plain file
 
 
@@ -103,7 +101,8 @@ def _numbers(value: object, storage: ReadStorage) -> np.ndarray | None:
 
 
 def _is_integer(y: np.ndarray) -> bool:
-    return y.ndim == 1 and np.array_equal(y, np.floor(y))
+    with np.errstate(invalid="ignore"):  # infinite, or beyond int64
+        return y.ndim == 1 and np.array_equal(y, y.astype(np.int64))
 
 
 class _NumberType:
@@ -211,7 +210,7 @@ _STAND_INS: Mapping[tuple[str, str], object] = {
 }
 
 
-class _TorchUnpickler(pickle.Unpickler):
+class _TorchUnpickler(BoundedUnpickler):
     """Unpickler of numbers, strings, lists, dicts and arrays of numbers; any other type is an error."""
 
     def find_class(self, module: str, name: str) -> object:

@@ -28,6 +28,7 @@ from remnant.settings import check_regular, read_file
 GENERATIONS = 2  # checkpoints that are kept
 NAME = re.compile(r"(?P<serial>[0-9]{8,12})-(?P<digest>[0-9a-f]{16})\.safetensors")
 # Errors raised by reading a file that is damaged, or that has other content than expected.
+RESTART = "Restart from the beginning with --force (force=True)."
 READ_ERRORS = (OSError, SafetensorError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
@@ -200,7 +201,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def content_errors(what: str, remark: str = "") -> Iterator[None]:
+def content_errors(what: str, remark: str = "", advice: str = RESTART) -> Iterator[None]:
     """Convert the errors of a learner with the state of a checkpoint, in which any value may be wrong.
 
     Not all of them can be found by checks: a method may keep what it likes in its state.
@@ -213,8 +214,7 @@ def content_errors(what: str, remark: str = "") -> Iterator[None]:
         why = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise RemnantError(
-            f"{what} ({why}; {Path(last.filename).name}, line {last.lineno}).{remark} Restart from the "
-            "beginning with --force (force=True)."
+            f"{what} ({why}; {Path(last.filename).name}, line {last.lineno}).{remark} {advice}"
         ) from error
 
 

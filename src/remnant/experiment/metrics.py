@@ -270,8 +270,8 @@ def padded(rows: list[list[float]], width: int) -> list[list[float | None]]:
 def average_precision(doubt: Tensor, is_noisy: Tensor) -> float | None:
     """Return the mean precision at the rank of each noisy sample, in order of doubt; None without any.
 
-    >>> average_precision(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([True, False, True]))
-    0.8333333333333333
+    >>> average_precision(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([False, True, True]))
+    0.5833333333333333
     """
     hits = is_noisy[doubt.argsort(descending=True, stable=True)].double()
     precision = hits.cumsum(0) / torch.arange(1, len(hits) + 1)
@@ -281,7 +281,7 @@ def average_precision(doubt: Tensor, is_noisy: Tensor) -> float | None:
 def precision_at_errors(doubt: Tensor, is_noisy: Tensor) -> float | None:
     """Return the fraction of noisy labels among the k most doubtful ones, if k labels are noisy.
 
-    >>> precision_at_errors(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([True, False, True]))
+    >>> precision_at_errors(torch.tensor([0.9, 0.8, 0.1]), torch.tensor([False, True, True]))
     0.5
     """
     errors = int(is_noisy.sum())

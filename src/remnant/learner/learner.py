@@ -21,6 +21,7 @@ from remnant.data.dataset import InMemory, Source
 from remnant.engine.threads import compute_threads
 from remnant.errors import RemnantError, memory_errors
 from remnant.experiment.build import build_backend, embeds, net_builder
+from remnant.experiment.checkpoint import content_errors
 from remnant.features import embed, embed_filled, load_frozen
 from remnant.learner.growth import grown
 from remnant.learner.inputs import to_images, to_labels, to_samples
@@ -170,6 +171,12 @@ class Learner:
     def load(cls, folder: str | Path, net: Any = None, head: int | None = None) -> "Learner":  # noqa: ANN401
         """Load a saved learner, or a finished run, to learn further; `net` is needed if it was an object."""
         saved = read_learner(Path(folder))
+        what = f"{folder}: expected a saved learner or a finished run, but its content does not fit"
+        with content_errors(what, advice="Learn the tasks again."):
+            return cls._restored(saved, Path(folder), net, head)
+
+    @classmethod
+    def _restored(cls, saved: SavedLearner, folder: Path, net: Any, head: int | None) -> "Learner":  # noqa: ANN401
         settings = {k: v for k, v in saved.settings.items() if k not in ("data", "tasks", "name")}
         settings |= {} if net is None else {"net": net, "head": head}
         learner = cls(**settings, classes=saved.labels)
@@ -177,7 +184,7 @@ class Learner:
         learner._tasks, learner._samples = saved.tasks, saved.samples
         learner._files, learner._evidence = list(saved.files), list(saved.evidence)
         if saved.pretrained is not None:
-            check_pretrained(learner._config(), saved.pretrained, Path(folder))
+            check_pretrained(learner._config(), saved.pretrained, folder)
         learner._learner = learner._build()
         learner._learner.load_state_dict(saved.state)
         return learner

@@ -22,6 +22,7 @@ from remnant.methods.protocol import NewNet
 from remnant.models.description import config_for, describe_spec, network_settings, to_spec
 from remnant.nets import build as build_net, completed, pretrained_weights
 from remnant.rng import Generators, derive
+from remnant.settings import read_file
 
 FILE = "model.safetensors"
 FORMAT = 1
@@ -67,18 +68,18 @@ def model_file(net: nn.Module, config: Config, spec: Spec, labels: Sequence[Labe
 def read_model(path: Path, net: Net | None = None) -> Model:
     """Load a model from its file; `net` is needed if its network was a Python object."""
     try:
-        content = path.read_bytes()
+        content = read_file(path)
         length = int.from_bytes(content[:8], "little")
         description = json.loads(json.loads(content[8 : 8 + length])["__metadata__"]["remnant"])
         weights = load_tensors(content)
         spec, labels = to_spec(description["spec"]), tuple(description["labels"])
-        pretrained: list[str] = description["pretrained"]
+        pretrained = [str(digest) for digest in description["pretrained"]]
+        config = config_for(spec, dict(description["settings"]) | ({} if net is None else {"net": net}))
     except READ_ERRORS as error:
         raise RemnantError(
             f"{path}: expected the model of a run or a learner, but it cannot be read ({error}). Repeat the "
             "command that wrote it."
         ) from error
-    config = config_for(spec, description["settings"] | ({} if net is None else {"net": net}))
     check_pretrained(config, pretrained, path)
     network = build_network(config)
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from remnant.data.dataset import Dataset, Labels, Spec
-from remnant.data.files import ARRAY_READ_ERRORS
+from remnant.data.files import ARRAY_READ_ERRORS, MAX_HEADER
 from remnant.errors import RemnantError
 from remnant.settings import read_file, setting, user_path
 
@@ -40,7 +40,7 @@ def read_array(path: Path, key: str, content: str, line: str) -> np.ndarray:
         if path.suffix == ".npz":
             return _read_member(path, key)
         if path.suffix == ".npy":
-            array = np.load(_content(path), allow_pickle=False)
+            array = np.load(_content(path), allow_pickle=False, max_header_size=MAX_HEADER)
             if not isinstance(array, np.ndarray):
                 raise ValueError("it is an .npz archive: rename it to end with .npz")
             return array
@@ -68,7 +68,7 @@ def read_labels(path: Path, key: str) -> Labels:
 def read_archive(path: Path) -> dict[str, Labels]:
     """Return the integer arrays (N,) of an .npz file by name; other arrays are ignored."""
     try:
-        with np.load(_content(path), allow_pickle=False) as archive:
+        with np.load(_content(path), allow_pickle=False, max_header_size=MAX_HEADER) as archive:
             arrays = {name: _without_objects(archive, name) for name in archive}
     except ARRAY_READ_ERRORS as error:
         raise RemnantError(
@@ -126,7 +126,7 @@ def check_true_labels(path: Path, name: str, labels: Labels, dataset: Dataset) -
 
 
 def _read_member(path: Path, key: str) -> np.ndarray:
-    with np.load(_content(path), allow_pickle=False) as archive:
+    with np.load(_content(path), allow_pickle=False, max_header_size=MAX_HEADER) as archive:
         if not archive.files:
             raise RemnantError(f"{path}: expected an archive of arrays, got an empty one.")
         if key not in archive:

@@ -5,14 +5,13 @@ They are stored in the data folder, as the published file or as an .npz file wit
 
 import contextlib
 import hashlib
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from remnant.data import entry
 from remnant.data.dataset import Dataset, Labels
-from remnant.data.files import repair_command, retrieve, root
+from remnant.data.files import LOCK, clear, download_folder, repair_command, retrieve, root
 from remnant.data.torch_file import read_torch
 from remnant.errors import MissingFiles, RemnantError
 from remnant.noise.from_file import read_archive
@@ -97,17 +96,20 @@ def read_annotations(path: Path) -> Mapping[str, Labels]:
 
 def download(source: HumanLabels, folder: Path | None) -> str:
     """Download the file if it is missing or damaged; return a sentence that describes what was done."""
+    import filelock
+
     place = root(folder)
     target = place / source.files[0]
     unverified = "" if source.sha256 else "; no hash is known: its true labels are checked when it is used"
     with contextlib.suppress(RemnantError):
         _check(source, target)
+        clear(place)
         return f"{source.name}: {target} exists; nothing to download{unverified}"
     manual = f"for a manual download, put {target.name} into {place}"
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".download-", dir=place) as temporary:
-            downloaded = retrieve(source.url, None, Path(temporary), manual)
+        with filelock.FileLock(place / LOCK), download_folder(place) as temporary:
+            downloaded = retrieve(source.url, None, temporary, manual)
             _check(source, downloaded)
             downloaded.chmod(0o644)  # pooch makes downloads readable for their owner only
             downloaded.replace(target)

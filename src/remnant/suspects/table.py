@@ -123,12 +123,14 @@ def csv_file(table: Sequence[Suspect]) -> bytes:
 def cell(value: object) -> str:
     """Return the text of a cell; a text that spreadsheets would take for a formula starts with '.
 
-    >>> [cell(value) for value in (True, 0.25, "cat", "=1+1")]
-    ['true', '0.25', 'cat', "'=1+1"]
+    A carriage return, which csv does not quote and which starts a row in a spreadsheet, is escaped.
+
+    >>> [cell(value) for value in (True, 0.25, "cat", "=1+1", chr(13))]
+    ['true', '0.25', 'cat', "'=1+1", '\\\\r']
     """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = str(value)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    text = str(value).replace("\r", "\\r")
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t") else text

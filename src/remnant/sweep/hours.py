@@ -13,6 +13,7 @@ from remnant.engine.threads import compute_threads
 from remnant.errors import MissingFiles
 from remnant.experiment.build import build_stream
 from remnant.experiment.checkpoint import write_atomically
+from remnant.settings import read_file
 from remnant.sweep.estimate import estimate
 from remnant.sweep.status import finished_folder
 
@@ -72,7 +73,7 @@ def _seconds(config: Config, data_dir: Path | None) -> tuple[float, float]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        table = json.loads(path.read_bytes())
+        table = json.loads(read_file(path))
     except (OSError, ValueError):
         return {}
     return table if isinstance(table, dict) else {}

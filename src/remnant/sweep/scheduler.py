@@ -10,7 +10,7 @@ from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import write_atomically
 from remnant.experiment.lock import StopSignal
 from remnant.sweep.backends import Resources, Workers, start_workers
-from remnant.sweep.backends.worker import Job, JobOutcome
+from remnant.sweep.backends.worker import Job, JobOutcome, clear_errors
 from remnant.sweep.claims import Claims
 from remnant.sweep.display import Show
 from remnant.sweep.status import Cell, finished_folder, folder_of, progress
@@ -102,6 +102,7 @@ class Sweep:
         must_run = self.options.force and cell.attempts == 0
         folder = None if must_run else finished_folder(cell.config, self.out)
         if folder is not None:
+            clear_errors(folder, self.out, cell.key)
             self.claims.release(cell.key)
             cell.state, cell.folder = "finished", folder
             return

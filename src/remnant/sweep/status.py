@@ -9,6 +9,7 @@ from pathlib import Path
 from remnant.config import Config
 from remnant.errors import RemnantError
 from remnant.experiment.result import damage, is_finished, read_result
+from remnant.settings import read_file
 
 OPEN = ("waiting", "running", "elsewhere")
 
@@ -70,7 +71,7 @@ def _candidates(config: Config, out: Path) -> list[Path]:
 
 def _has_config(folder: Path, config: Config) -> bool:
     try:
-        return (folder / "config.toml").read_bytes() == config.toml().encode()
+        return read_file(folder / "config.toml") == config.toml().encode()
     except OSError:
         return False
 
@@ -78,7 +79,7 @@ def _has_config(folder: Path, config: Config) -> bool:
 def progress(folder: Path | None, config: Config) -> float:
     """Return the finished fraction of a run, by its epochs in metrics.jsonl."""
     try:
-        text = b"" if folder is None else (folder / "metrics.jsonl").read_bytes()
+        text = b"" if folder is None else read_file(folder / "metrics.jsonl")
     except OSError:
         return 0.0
     events = [json.loads(line)["event"] for line in text.splitlines() if line.endswith(b"}")]

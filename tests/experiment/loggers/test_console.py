@@ -1,4 +1,5 @@
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,7 @@ def test_the_bar_shows_consolidation_and_steps_that_train_nothing() -> None:
     live.end()
     assert "epoch 3/7" in text.getvalue()
     assert "consolidate" in text.getvalue()
+    assert re.search(r"[1-9]\d* samples/s", text.getvalue())
     assert "after task 2: accuracy per task   12.3  100.0" in text.getvalue()
 
 

@@ -1,4 +1,5 @@
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,6 +28,12 @@ def test_settings_that_all_runs_share_are_stored_once_and_each_run_is_a_line(tmp
     assert json.loads(head[: -len(', "runs": [')] + "}")["config"]["lr"] == 0.1
     assert len(lines) == 3
     assert "lr" not in lines[0]
+
+
+def test_a_pipe_among_the_files_of_a_run_is_not_waited_for(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", finished())
+    os.mkfifo(run / "pipe.json")
+    assert len(load_runs([tmp_path])) == 1
 
 
 def test_folders_of_files_are_not_stored(tmp_path: Path) -> None:

@@ -2,11 +2,13 @@
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from sweep_helpers import TINY_GRID
 
+from remnant.errors import RemnantError
 from remnant.sweep.backends.local import LocalWorkers
 from remnant.sweep.backends.worker import Job, JobOutcome
 from remnant.sweep.grid import expand
@@ -22,6 +24,13 @@ def wait(workers: LocalWorkers) -> JobOutcome:
     while not (outcomes := workers.poll(1.0)):
         pass
     return outcomes[0]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_log_that_is_no_file_is_an_error(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "workers.log")
+    with pytest.raises(RemnantError, match=r"workers\.log: cannot be written"):
+        LocalWorkers(1, tmp_path)
 
 
 def test_a_worker_that_is_killed_is_reported_and_replaced(tmp_path: Path) -> None:

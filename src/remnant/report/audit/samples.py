@@ -96,6 +96,16 @@ def _check_names(classes: Sequence[str]) -> None:
 def read_doubts(file: Path, data: Dataset, observed: Labels) -> tuple[Doubt, ...]:
     """Read suspects.csv; raise RemnantError if its samples are not those of the data."""
     rows = csv.DictReader(io.StringIO(read_file(file).decode(errors="replace"), newline=""))
+    try:
+        return _doubts(file, rows, data, observed)
+    except csv.Error as error:  # a quote that is not closed
+        raise RemnantError(
+            f"{file}, line {rows.line_num}: expected a row of a table, but {error}. Run it again with "
+            "--force."
+        ) from error
+
+
+def _doubts(file: Path, rows: "csv.DictReader[str]", data: Dataset, observed: Labels) -> tuple[Doubt, ...]:
     if rows.fieldnames != list(Suspect._fields):
         raise RemnantError(
             f"{file}: expected the columns {', '.join(Suspect._fields)}. Write it again: remnant run "

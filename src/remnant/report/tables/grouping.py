@@ -10,6 +10,8 @@ from remnant.experiment.metrics import mean, standard_error
 from remnant.report.runs import FinishedRun, differing_settings
 from remnant.suspects.scores import SCORES
 
+LARGEST = 1e100  # absolute value of a result: its square is finite
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -27,7 +29,10 @@ class Metric:
         for key in self.path:
             value = value.get(key) if isinstance(value, Mapping) else None
         try:
-            return None if value is None else self.scale * float(value)
+            number = None if value is None else self.scale * float(value)
+            if number is not None and abs(number) > LARGEST:
+                raise OverflowError
+            return number
         except (TypeError, ValueError, OverflowError) as error:
             raise RemnantError(
                 f"{run.folder}: expected a number as {self.name}, got {value!r:.60}. Store the results again."

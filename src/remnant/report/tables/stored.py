@@ -10,7 +10,7 @@ from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import READ_ERRORS, short_reason, write_atomically
 from remnant.experiment.metrics import mean
 from remnant.report.runs import FinishedRun, find_runs, in_order
-from remnant.settings import read_file
+from remnant.settings import check_regular, read_file
 
 FORMAT = "remnant results 1"
 KEPT = (
@@ -117,6 +117,7 @@ def load_runs(paths: Sequence[Path]) -> list[FinishedRun]:
 
 def _is_stored(path: Path) -> bool:
     try:
+        check_regular(path)
         with path.open(encoding="utf-8") as file:
             return FORMAT in file.readline(200)
     except (OSError, ValueError):

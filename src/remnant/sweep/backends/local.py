@@ -9,6 +9,8 @@ import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from remnant.errors import RemnantError
+from remnant.settings import check_regular
 from remnant.sweep.backends.worker import Job, JobOutcome
 
 COMMAND = [sys.executable, "-P", "-c", "from remnant.sweep.backends.worker import main; main()"]
@@ -51,8 +53,15 @@ class LocalWorkers:
     """Processes that are started when they are needed, and replaced when they die."""
 
     def __init__(self, jobs: int, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._jobs, self._log = jobs, (folder / "workers.log").open("ab")
+        log = folder / "workers.log"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            check_regular(log)
+            self._jobs, self._log = jobs, log.open("ab")
+        except OSError as error:
+            raise RemnantError(
+                f"{log}: cannot be written ({error.strerror}). Remove it, or use --out."
+            ) from error
         self._workers: list[WorkerProcess] = []
         self._selector = selectors.DefaultSelector()
 

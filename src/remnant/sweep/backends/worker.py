@@ -68,9 +68,15 @@ def work(job: Job) -> JobOutcome:
         text = str(error) if isinstance(error, RemnantError) else traceback.format_exc()
         _write_error(job, text)
         return JobOutcome(job.key, "failed", error=_first_line(error))
-    for path in (folder / ERROR_FILE, _error_path(job, None)):
-        path.unlink(missing_ok=True)
+    clear_errors(folder, out, job.key)
     return JobOutcome(job.key, "finished", folder.name)
+
+
+def clear_errors(folder: Path, out: Path, key: str) -> None:
+    """Remove the errors of a run that is finished; one may have failed after its last file was written."""
+    for path in (folder / ERROR_FILE, _own_error_path(out, key)):
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
 
 
 def _first_line(error: Exception) -> str:
@@ -79,11 +85,14 @@ def _first_line(error: Exception) -> str:
     return " ".join(lines[:2]) if lines else type(error).__name__
 
 
-def _error_path(job: Job, config: Config | None) -> Path:
+def _own_error_path(out: Path, key: str) -> Path:
+    return out / ".sweep" / "errors" / f"{key[:16]}.txt"
+
+
+def _error_path(job: Job, config: Config) -> Path:
     """Return where an error is written: in the run folder, or in that of the sweep if there is none."""
-    folder = None if config is None else folder_of(config, Path(job.out))
-    own = Path(job.out) / ".sweep" / "errors" / f"{job.key[:16]}.txt"
-    return own if folder is None else folder / ERROR_FILE
+    folder = folder_of(config, Path(job.out))
+    return _own_error_path(Path(job.out), job.key) if folder is None else folder / ERROR_FILE
 
 
 def _write_error(job: Job, text: str) -> None:
