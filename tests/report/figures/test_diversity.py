@@ -3,8 +3,11 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import tiny_config
+from hf_models import save_vit
+from own_files import table_of_images
 from report_runs import measured, on_disk
 
+from remnant.config import resolve
 from remnant.errors import RemnantError
 from remnant.report.figures.diversity import class_diversity, clean_joint_run, joint_features
 from remnant.report.runs import FinishedRun, find_runs
@@ -43,3 +46,12 @@ def test_features_are_those_of_the_trained_joint_network(run_in, tmp_path: Path)
         path.unlink()
     with pytest.raises(RemnantError, match="expected a checkpoint"):
         joint_features(FinishedRun(run.folder, run.config, run.result))
+
+
+def test_features_of_frozen_networks_are_not_taken_for_images(run_in, tmp_path: Path) -> None:  # noqa: ANN001
+    table = table_of_images(tmp_path, ["a", "b"] * 8, true_label=["a", "b"] * 8)
+    net = {"name": "features", "backbone": f"hf:{save_vit(tmp_path / 'vit')}"}
+    changes = {"data": f"table:{table}", "tasks": 1, "split": [], "net": net, "per_class": 0, "batch": 4}
+    (run,) = find_runs([run_in(tiny_config(method="joint", noise="none", epochs=1, **changes))])
+    x = torch.rand(3, resolve(dict(run.config)).spec.shape[0])
+    assert joint_features(run)(x, torch.zeros(3, dtype=torch.long)).shape == x.shape
