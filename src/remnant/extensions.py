@@ -56,9 +56,9 @@ class Registry(Mapping[str, Any]):
         return len(list(iter(self)))
 
     def __contains__(self, name: object) -> bool:
-        if name in self.loaded or (isinstance(name, str) and is_in_file(name)):
-            return True
-        return name in self._plugins()
+        if not isinstance(name, str):  # a table or a list, which cannot be looked up
+            return False
+        return name in self.loaded or is_in_file(name) or name in self._plugins()
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401
         if name not in self.loaded:

@@ -155,6 +155,26 @@ def test_reservoir_sampling_of_all_samples_never_uses_the_network() -> None:
     assert (selection.scores.measured == NEVER).all()
 
 
+class FirstTwo:
+    """The first two samples of a batch are candidates, whatever their losses are."""
+
+    needs_loss = False
+
+    def count(self, batch: int) -> int:
+        return 2
+
+    def choose(self, loss: Tensor) -> Tensor:
+        return torch.arange(2)
+
+
+def test_an_insertion_without_losses_may_choose_some_samples() -> None:
+    selection, scorer = new_selection(FirstTwo(), Reservoir(), capacity=10), new_scorer()
+    decision = selection.decide(random_batch(8), 0, scorer, generator())
+    assert (decision.positions.tolist(), decision.slots.tolist()) == ([0, 1], [0, 1])
+    assert decision.loss.isnan().all()
+    assert net_of(scorer).inputs == []
+
+
 def test_candidates_have_the_lowest_losses_of_the_batch() -> None:
     selection, scorer, batch = new_selection(capacity=10), new_scorer(), random_batch(8)
     loss = loss_of(scorer, batch.x, batch.y)

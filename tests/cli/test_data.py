@@ -72,6 +72,22 @@ MINE = remnant.arrays(spec, x, [0, 1, 0, 1], x, [0, 1, 0, 1])
     assert "mine.py:MINE: expected known true labels, found none" in done.err
 
 
+def test_noise_of_vectors_and_of_unknown_true_classes_is_shown(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("""
+import remnant, torch
+from remnant.transforms.vector import VectorTransform
+x = torch.zeros(4, 5)
+spec = remnant.Spec("mine", (5,), ("a", "b"), VectorTransform(), dtype=torch.float32)
+CLEAN = remnant.arrays(spec, x, [0, 1, 0, 1], x, [0, 1, 0, 1], truth=[0, 1, 0, 1])
+GIVEN = remnant.arrays(spec, x, [0, 1, 0, 1], x, [0, 1, 0, 1], truth=[0, 1, 0, -1])
+""")
+    done = invoke("data", "noise", "mine.py:CLEAN", "--noise", "none")
+    assert (done.code, done.err) == (0, "")
+    given = invoke("data", "noise", "mine.py:GIVEN", "--noise", "none")
+    assert given.code == 0
+    assert given.out.startswith("mine, noise given: ")
+
+
 def test_settings_of_the_noise_and_the_subset_can_be_changed(invoke: Invoke, tmp_path: Path) -> None:
     np.savez(tmp_path / "labels.npz", a=np.zeros(1438, dtype=np.int64), b=np.ones(1438, dtype=np.int64))
     shown = [

@@ -153,3 +153,8 @@ def test_tasks_by_rows_need_rows(photos: str, tmp_path: Path) -> None:
         config_of(f"table:{path}", tasks="column")
     with pytest.raises(RemnantError, match="split: expected none with tasks=arrival:2"):
         config_of(f"table:{path}", tasks="arrival:2", split=[1, 1])
+
+
+def test_a_name_that_is_not_a_text_is_an_error() -> None:
+    with pytest.raises(RemnantError, match="expected the name of a dataset"):
+        to_config("digits", {"data.name": [1]})

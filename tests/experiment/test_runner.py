@@ -212,6 +212,31 @@ def test_loggers_are_ended_when_a_run_fails(tmp_path: Path) -> None:
         assert logger.calls == "start end"
 
 
+class Refused(Logger):
+    """Cannot be started."""
+
+    def start(self, run: RunStart) -> None:
+        raise RemnantError("no server")
+
+
+class Failing(Logger):
+    """Fails when it is ended."""
+
+    def end(self) -> None:
+        raise OSError("no connection")
+
+
+def test_loggers_are_ended_when_another_logger_fails(tmp_path: Path) -> None:
+    started, not_started = Ended(), Ended()
+    with pytest.raises(RemnantError, match="no server"):
+        execute(tiny_config(method="finetune"), Options(out=tmp_path), [started, Refused(), not_started])
+    assert (started.calls, not_started.calls) == ("start end", "")
+    first, last = Ended(), Ended()
+    with pytest.raises(OSError, match="no connection"):
+        execute(tiny_config(method="finetune"), Options(out=tmp_path), [first, Failing(), last])
+    assert first.calls == last.calls == "start end"
+
+
 def test_a_stream_with_fewer_samples_than_the_buffer_runs(run_in: RunIn) -> None:
     found = result(run_in(tiny_config(per_class=2, noise="none")))
     assert found["buffer"]["size"] < 20

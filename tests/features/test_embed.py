@@ -9,7 +9,7 @@ from conftest import tiny_data
 from hf_models import save_vit
 from torch import Tensor, nn
 
-from remnant.data.dataset import Dataset, subset
+from remnant.data.dataset import Dataset, Indices, subset
 from remnant.data.pretrained import Pretrained
 from remnant.engine.backend import Backend
 from remnant.features import blank_dataset, embed, feature_dataset, pending, seconds_per_image
@@ -76,6 +76,29 @@ def test_vectors_are_those_of_the_images_in_their_order(net: Counting, tmp_path:
     assert (made.spec.shape, made.train.take(index).dtype) == ((3,), torch.float32)
     assert np.array_equal(made.y, data.y)
     assert len(made.test) == len(data.test)
+
+
+@dataclass
+class Unhashable:
+    """A source of a user, which need not be hashable."""
+
+    x: Tensor
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def take(self, index: Tensor) -> Tensor:
+        return self.x[index]
+
+    def select(self, index: Indices) -> "Unhashable":
+        return Unhashable(self.x[torch.from_numpy(index)])
+
+
+def test_a_source_may_be_any_object_and_occur_twice(net: Counting, tmp_path: Path) -> None:
+    data = tiny_data()
+    source = Unhashable(data.train.take(torch.arange(len(data.train))))
+    made = feature_dataset(replace(data, train=source, test=source), net, Backend(), tmp_path)
+    assert torch.equal(made.train.take(torch.arange(72)), made.test.take(torch.arange(72)))
 
 
 def test_each_image_is_computed_once(net: Counting, tmp_path: Path) -> None:

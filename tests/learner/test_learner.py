@@ -173,6 +173,16 @@ def test_a_mistake_is_one_sentence(attempt: Any, expected: str) -> None:  # noqa
         attempt()
 
 
+def test_a_run_without_statistics_continues_after_the_ids_in_its_buffer(run_in: RunIn) -> None:
+    fit = {"name": "buffer-fit", "epochs": 1, "from_scratch": True}
+    learner = Learner.load(run_in(tiny_config(method="gdumb", tasks=2, epochs=1, consolidation=fit)))
+    (buffer,) = learner._trained().buffers().values()
+    last = int(buffer.samples().id.max())
+    assert learner.samples == last + 1
+    learner.learn(images(16, 0), ["0", "new"] * 8)
+    assert len(learner._files) == learner.samples == last + 17
+
+
 def test_a_finished_run_can_learn_further(run_in: RunIn) -> None:
     folder = run_in(tiny_config(tasks=2, epochs=2))
     learner = Learner.load(folder)

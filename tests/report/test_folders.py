@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 from conftest import tiny_config
+from own_files import table_of_images
 from report_runs import measured
 from run_folders import write_run
 from run_helpers import RunIn, StopAt
@@ -38,6 +39,14 @@ def test_interrupted_running_and_damaged_runs_are_told_apart(tmp_path: Path) -> 
     assert run_state(folder).state == "damaged"
     (folder / "config.toml").write_text("not toml")
     assert run_state(folder).method == "-"
+
+
+def test_own_data_are_shown_by_their_name(tmp_path: Path) -> None:
+    table = table_of_images(tmp_path, ["a", "b"] * 8)
+    config = tiny_config(data=f"table:{table}", tasks=1, split=[], noise="none", method="er")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.toml").write_text(config.toml())
+    assert run_state(tmp_path / "run").data == "table"
 
 
 def test_only_what_a_run_wrote_is_removed(run_in: RunIn) -> None:

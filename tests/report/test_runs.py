@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 from conftest import tiny_config
+from report_runs import measured
 from run_folders import finished, write_run
 
 from remnant.errors import RemnantError
@@ -63,3 +64,8 @@ def test_a_real_config_has_settings_with_dotted_names() -> None:
     settings = finished(**tiny_config().table()).settings()
     assert settings["noise.rate"] == 0.4
     assert settings["insertion.alpha"] == 0.75
+
+
+def test_a_class_that_occurs_in_several_tasks_is_named_once() -> None:
+    run = measured("er", classes=[["cat", "dog"], ["dog", "fox"]])
+    assert run.classes == ["cat", "dog", "fox"]

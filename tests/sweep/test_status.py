@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from conftest import tiny_config
+from own_files import table_of_images
 
 from remnant.sweep.status import Cell, finished_folder, folder_of, progress, seconds_left
 
@@ -38,6 +39,21 @@ def test_progress_is_the_fraction_of_finished_epochs(events: list[str], done: fl
 
 def test_the_progress_of_a_run_without_a_folder_is_zero(tmp_path: Path) -> None:
     assert progress(None, tiny_config()) == progress(tmp_path / "nothing", tiny_config()) == 0.0
+
+
+def test_the_progress_of_a_run_with_damaged_metrics_is_zero(tmp_path: Path) -> None:
+    for text in ('{"event": }', '{"task": 0}', "[1]}", '{"event": "epoch"}\n\x00}'):
+        (tmp_path / "metrics.jsonl").write_text(text)
+        assert progress(tmp_path, tiny_config()) == 0.0
+
+
+@pytest.mark.parametrize("tasks", ["column", "arrival:2"])
+def test_the_tasks_of_a_table_count_as_those_of_classes(tasks: str, tmp_path: Path) -> None:
+    table = table_of_images(tmp_path, ["a", "b"] * 8, task=[1] * 8 + [2] * 8)
+    config = tiny_config(data=f"table:{table}", split=[], tasks=tasks, epochs=2)
+    assert progress(None, config) == 0.0
+    (tmp_path / "metrics.jsonl").write_text('{"event": "epoch"}\n' * 2)
+    assert progress(tmp_path, config) == pytest.approx(1 / 2)
 
 
 def test_the_time_left_follows_from_the_progress_of_this_process() -> None:

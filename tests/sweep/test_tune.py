@@ -1,7 +1,9 @@
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from own_files import table_of_images
 from sweep_helpers import TINY_GRID, inline
 
 from remnant.config.recipe import to_config
@@ -69,6 +71,36 @@ def test_the_best_settings_are_a_recipe_for_the_noise_they_were_chosen_with(tmp_
     er, fit = (to_config(tmp_path / "tuned.toml", {"method": method}) for method in choices)
     assert (er.lr, er.epochs, fit.lr, fit.consolidation.lr) == (0.3, 4, 0.03, 0.01)
     assert to_config(tmp_path / "tuned.toml", {"method": "er", "noise": "symmetric:0.6"}).lr == 0.1
+
+
+@pytest.mark.parametrize(
+    ("recipe", "settings"),
+    [
+        ("cifar100", {}),  # a packaged recipe without its folder
+        ("fashion-mnist", {"net": "small:4"}),  # a dataset without a recipe
+        (None, {"data": "fashion-mnist", "epochs": 3}),
+        (None, {"consolidation": "mixmatch", "consolidation.epochs": 3}),
+    ],
+)
+def test_a_tuned_recipe_has_all_other_settings_of_the_search(
+    recipe: str | None, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = Search(recipe, ["er"], [0], settings, PAPER_SPACE)
+    text = tuned_recipe(search, {"er": TunedChoice({"lr": 0.3}, 50.0, [])})
+    (tmp_path / "tuned.toml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    expected = to_config(recipe, {**settings, "method": "er", "lr": 0.3}).table()
+    found = to_config("tuned.toml", {"method": "er"}).table()
+    assert found == expected | {"name": f"{expected['name']}-tuned"}
+
+
+def test_a_tuned_recipe_of_own_data_has_the_defaults_of_the_data(tmp_path: Path) -> None:
+    data = f"table:{table_of_images(tmp_path, ['a', 'b'] * 8)}"
+    search = Search(data, ["finetune", "er"], [0], {"data.flip": False}, PAPER_SPACE)
+    (tmp_path / "tuned.toml").write_text(tuned_recipe(search, {"er": TunedChoice({"lr": 0.3}, 50.0, [])}))
+    expected = to_config(data, {"data.flip": False, "method": "er", "lr": 0.3}).table()
+    found = to_config(tmp_path / "tuned.toml", {"method": "er"}).table()
+    assert found == expected | {"name": "table-tuned"}
 
 
 @pytest.mark.parametrize("text", ["lr", "lr=", "lr=0.3:0.1", "lr=0:1"])

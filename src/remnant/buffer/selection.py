@@ -96,7 +96,8 @@ class _Measured:
         selection, batch, scorer = self.selection, self.batch, self.scorer
         if not (selection.insertion.needs_loss or needs_loss(selection.replacement)):
             unknown = torch.full((len(batch),), torch.nan, dtype=torch.float64)
-            return Candidates(torch.arange(len(batch)), batch.y.cpu(), batch.id, unknown, self.embed)
+            chosen = selection.insertion.choose(unknown)
+            return Candidates(chosen, batch.y[chosen].cpu(), batch.id[chosen], unknown[chosen], self.embed)
         logits = predict(scorer.net, batch.x, scorer.transform.plain)
         chosen = selection.insertion.choose(scorer.rank(logits, batch.y).cpu())
         y = batch.y[chosen]

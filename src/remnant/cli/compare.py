@@ -29,7 +29,9 @@ Jobs = Annotated[int, typer.Option(metavar="N", help="Runs at the same time.")]
 MetricNames = Annotated[
     str,
     typer.Option(
-        "--metric", metavar="NAME ...", help="faa, ff, aia, bwt, fwt, purity, balance, seconds, rss."
+        "--metric",
+        metavar="NAME ...",
+        help="faa, ff, aia, bwt, fwt, purity, balance, auroc, hits, seconds, rss.",
     ),
 ]
 TableFile = Annotated[

@@ -179,7 +179,8 @@ def tune(
     for method, choice in choices.items():
         typer.echo(method)
         for chosen, accuracy in sorted(choice.trials, key=lambda trial: -trial[1]):
-            typer.echo(f"  {accuracy:6.2f}  {' '.join(f'{key}={value:g}' for key, value in chosen.items())}")
+            texts = [f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in chosen.items()]
+            typer.echo(f"  {accuracy:6.2f}  {' '.join(texts)}")
     file = save or Path(f"{Path(recipe or 'digits').stem}-tuned.toml")
     write_atomically(file, tuned_recipe(search, choices).encode())
     typer.echo(f"written to {file}")

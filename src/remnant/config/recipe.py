@@ -69,7 +69,7 @@ def _to_config(recipe: Config | Mapping[str, Any] | str | Path | None, settings:
     recipe, settings = data_as_setting(recipe, settings)
     if recipe is None and "data" in settings:
         own = {key: value for key, value in settings.items() if key.partition(".")[0] == "data"}
-        data, problems = find_own_data(_put({}, own)["data"])
+        data, problems = find_own_data(nested(own)["data"])
         if isinstance(data, OwnData) and not problems:
             others = {key: value for key, value in settings.items() if key not in own}
             return resolve(apply(own_defaults(data, others), others | {"data": data}))
@@ -81,13 +81,21 @@ def data_as_setting(recipe: object, settings: Mapping[str, Any]) -> tuple[Any, M
     """Return recipe and settings, where a dataset in the place of the recipe is the setting `data`."""
     if not isinstance(recipe, str) or "data" in settings:
         return recipe, settings
-    if is_own_data(recipe) or (recipe in DATASETS and not is_in_file(recipe) and not _is_recipe(recipe)):
+    is_recipe = find(recipe) is not None or _packaged(recipe) is not None
+    if is_own_data(recipe) or (recipe in DATASETS and not is_in_file(recipe) and not is_recipe):
         return None, {"data": recipe, **settings}
     return recipe, settings
 
 
-def _is_recipe(name: str) -> bool:
-    return find(name) is not None or any(name in (full, full.rpartition("/")[2]) for full in recipes())
+def _packaged(name: str) -> str | None:
+    """Return the full name of a packaged recipe, whose folder may be omitted; None if there is none."""
+    return next((full for full in recipes() if name in (full, full.rpartition("/")[2])), None)
+
+
+def absolute_name(name: str) -> str:
+    """Return a name of the same recipe that is valid in any working directory."""
+    is_file = name not in recipes() and find(name) is not None
+    return os.path.abspath(name) if is_file else _packaged(name) or name
 
 
 def _named_after(data: object) -> dict[str, Any]:
@@ -146,8 +154,8 @@ def papers() -> dict[str, dict[str, Any]]:
 def _parsed(name: str) -> dict[str, Any]:
     known = recipes()
     path = None if name in known else find(name)
-    if path is None:  # the folder of a packaged recipe may be omitted
-        name = next((full for full in known if full.rpartition("/")[2] == name), name)
+    if path is None:
+        name = _packaged(name) or name
     if name not in known and path is None:
         if os.path.isdir(name):
             raise RemnantError(
@@ -264,6 +272,15 @@ def _merge(table: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
         is_part = isinstance(value, Mapping) and "name" not in value and key in PARTS
         merged[key] = _as_table(key, merged.get(key, {})) | value if is_part else value
     return merged
+
+
+def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings, some of them `component.setting`, as they are written in a recipe.
+
+    >>> nested({"lr": 0.1, "consolidation.lr": 0.05, "consolidation": "mixmatch"})
+    {'lr': 0.1, 'consolidation': {'name': 'mixmatch', 'lr': 0.05}}
+    """
+    return _put({}, settings)
 
 
 def _put(table: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

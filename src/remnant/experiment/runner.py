@@ -6,6 +6,7 @@ that was interrupted is resumed by the same command, with bitwise identical resu
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
@@ -78,24 +79,28 @@ class Run:
             steps=history.steps,
             records=history.records,
         )
-        for logger in self.loggers:
-            logger.start(start)
-        try:
-            with StopSignal() as stop:
-                if not history.untrained and not self._is_joint:
-                    history.untrained = evaluate.accuracy(self.learner, self.stream.tests).class_incremental
-                for number in range(history.tasks, len(self.stream.tasks)):
-                    self._learn(number, stop)
-                    self.statistics.add(number, self.learner.statistics(self.stream.tasks[number]))
-                    self._evaluate(number)
-                    if any(self.ranks.any(self._save_is_due(), number + 1 == len(self.stream.tasks))):
-                        self._save()
-        except Diverged as error:
-            raise RemnantError(self._advice(str(error))) from error
-        finally:
+        with ExitStack() as started:
             for logger in self.loggers:
-                logger.end()
+                logger.start(start)
+                started.callback(logger.end)
+            try:
+                self._learn_tasks()
+            except Diverged as error:
+                raise RemnantError(self._advice(str(error))) from error
         write_results(self._write, self.config, self.stream, self.learner, self.history, self.statistics)
+
+    def _learn_tasks(self) -> None:
+        """Learn the remaining tasks, and evaluate after each."""
+        history, tasks = self.history, self.stream.tasks
+        with StopSignal() as stop:
+            if not history.untrained and len(tasks) > 1:  # forward transfer needs a second task
+                history.untrained = evaluate.accuracy(self.learner, self.stream.tests).class_incremental
+            for number in range(history.tasks, len(tasks)):
+                self._learn(number, stop)
+                self.statistics.add(number, self.learner.statistics(tasks[number]))
+                self._evaluate(number)
+                if any(self.ranks.any(self._save_is_due(), number + 1 == len(tasks))):
+                    self._save()
 
     def _advice(self, what: str) -> str:
         saved = next(iter(checkpoint.generations(self.folder / "checkpoint")), None)
@@ -193,10 +198,6 @@ class Run:
             fit = evaluate.fit_report(self.learner, buffer, self.stream, event.task)
         record |= {"phase": event.phase.label, "loss": loss, **fit}
         self._record({"event": "epoch", **record, "buffer": self._buffer_report(event.task)})
-
-    @property
-    def _is_joint(self) -> bool:
-        return len(self.stream.tasks) == 1
 
     def _evaluate(self, number: int) -> None:
         self._record(evaluate.task_report(self.learner, self.stream, number))

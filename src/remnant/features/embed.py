@@ -7,7 +7,7 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -48,14 +48,14 @@ def store_of(net: Features, precision: str, root: Path) -> FeatureStore:
 def feature_dataset(data: Dataset, net: Features, backend: Backend, root: Path) -> Dataset:
     """Return the dataset with features instead of images; missing ones are computed and stored."""
     store = store_of(net, backend.precision, root)
-    digests = {source: digests_of(source) for source in (data.train, data.test)}
-    if any(missing(store, found) for found in digests.values()):
+    digests = [digests_of(source) for source in (data.train, data.test)]
+    if any(missing(store, found) for found in digests):
         with store.locked():
-            _compute(store, digests, net, backend)
+            _compute(store, list(zip((data.train, data.test), digests, strict=True)), net, backend)
     vectors = store.vectors()
     train, test = (
         MemoryMapped(vectors, np.array([store.places[digest] for digest in found], dtype=np.int64))
-        for found in digests.values()
+        for found in digests
     )
     return replace(data, spec=net.adapted(data.spec), train=train, test=test)
 
@@ -97,24 +97,24 @@ def digests_of(source: Source) -> list[bytes]:
 
 def missing(store: FeatureStore, digests: Sequence[bytes]) -> list[int]:
     """Return the positions of the images that the store does not have; one of those that are equal."""
-    first = {digest: -i for i, digest in reversed(list(enumerate(digests)))}
-    return sorted(-i for digest, i in first.items() if digest not in store.places)
+    first = {digest: i for i, digest in reversed(list(enumerate(digests)))}
+    return sorted(i for digest, i in first.items() if digest not in store.places)
 
 
 def _compute(
-    store: FeatureStore, digests: Mapping[Source, list[bytes]], net: Features, backend: Backend
+    store: FeatureStore, sources: Sequence[tuple[Source, list[bytes]]], net: Features, backend: Backend
 ) -> None:
-    """Compute and store the features that are missing, in parts."""
+    """Compute and store missing features, in parts; each source is given with the digests of its images."""
     from tqdm import tqdm
 
     backbone = load_frozen(net, backend)
-    total = sum(len(missing(store, found)) for found in digests.values())
+    total = sum(len(missing(store, found)) for _, found in sources)
     interval = 0.1 if sys.stderr.isatty() else 60  # seconds
     with (
         compute_threads(available_threads()),
         tqdm(total=total, desc="features", mininterval=interval) as bar,
     ):
-        for source, found in digests.items():
+        for source, found in sources:
             images = missing(store, found)
             for start in range(0, len(images), PART):
                 part, vectors = torch.tensor(images[start : start + PART]), []

@@ -149,7 +149,8 @@ class Learner:
         """
         if not self._evidence:
             return []
-        stored = torch.cat([torch.empty(0), *(b.samples().id for b in self._trained().buffers().values())])
+        buffers = self._trained().buffers().values()
+        stored = torch.cat([torch.empty(0, dtype=torch.long), *(buffer.samples().id for buffer in buffers)])
         index, files = torch.arange(self._samples), self._files if any(self._files) else []
         return rows(scored(self._evidence), names_of(self._labels), index, files, stored)
 
@@ -187,7 +188,15 @@ class Learner:
             check_pretrained(learner._config(), saved.pretrained, folder)
         learner._learner = learner._build()
         learner._learner.load_state_dict(saved.state)
+        learner._skip_stored_ids()
         return learner
+
+    def _skip_stored_ids(self) -> None:
+        """Continue after the ids in the buffers; a run without statistics does not store how many it used."""
+        buffers = [buffer.samples().id for buffer in self._trained().buffers().values()]
+        used = 1 + max([int(id.max()) for id in buffers if len(id)], default=-1)
+        self._files += [""] * (used - self._samples)
+        self._samples = max(self._samples, used)
 
     def _know(self, images: Source, labels: Sequence[Label]) -> None:
         """Determine the spec by the first images."""

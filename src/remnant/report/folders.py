@@ -2,13 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from remnant.config import resolve
 from remnant.config.components import short
 from remnant.config.recipe import read
 from remnant.config.registries import REGISTRIES
-from remnant.data import Dataset
 from remnant.errors import Busy, RemnantError
 from remnant.experiment.lock import locked
 from remnant.experiment.result import is_finished, read_result
@@ -52,9 +50,7 @@ def _names(folder: Path) -> tuple[str, str, str, str]:
         config = resolve(read(str(folder)))
     except RemnantError:
         return UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN
-    data: Any = config.data
-    name = data.spec.name if isinstance(data, Dataset) else str(data)
-    return config.label, name, short(REGISTRIES["noise"], config.noise), str(config.seed)
+    return config.label, config.data_spec.name, short(REGISTRIES["noise"], config.noise), str(config.seed)
 
 
 def _is_running(folder: Path) -> bool:

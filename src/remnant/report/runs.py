@@ -47,6 +47,11 @@ class FinishedRun:
         return int(self.result["seed"])
 
     @property
+    def classes(self) -> list[str]:
+        """Return the names of all classes, in the order of their first task."""
+        return list(dict.fromkeys(name for task in self.result["classes"] for name in task))
+
+    @property
     def digest(self) -> str:
         """Return the digest of the config; an empty text in results of earlier versions."""
         return str(self.result.get("config_digest", ""))

@@ -106,7 +106,9 @@ def rows(
 
 def suspects_file(found: Scored, stream: Stream, buffers: Mapping[str, Buffer]) -> bytes:
     """Return the content of suspects.csv for the samples of a stream."""
-    stored = torch.cat([torch.empty(0), *(buffer.samples().id for buffer in buffers.values())])
+    stored = torch.cat(
+        [torch.empty(0, dtype=torch.long), *(buffer.samples().id for buffer in buffers.values())]
+    )
     return csv_file(rows(found, stream.spec.classes, stream.index, stream.files, stored))
 
 

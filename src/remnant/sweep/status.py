@@ -80,15 +80,23 @@ def progress(folder: Path | None, config: Config) -> float:
     """Return the finished fraction of a run, by its epochs in metrics.jsonl."""
     try:
         text = b"" if folder is None else read_file(folder / "metrics.jsonl")
-    except OSError:
+        events = [json.loads(line)["event"] for line in text.splitlines() if line.endswith(b"}")]
+    except (OSError, ValueError, LookupError, TypeError):  # missing or damaged; it is written again
         return 0.0
-    events = [json.loads(line)["event"] for line in text.splitlines() if line.endswith(b"}")]
     tasks = events.count("task")
     since = events[len(events) - events[::-1].index("task") :] if tasks else events
     of_buffer = getattr(config.consolidation, "epochs", 0)
     epochs = sum(event in ("epoch", "consolidation") for event in since)
-    total = 1 if config.method == "joint" else len(config.class_counts())
-    return min(1.0, (tasks + min(1.0, epochs / (config.epochs + of_buffer))) / total)
+    return min(1.0, (tasks + min(1.0, epochs / (config.epochs + of_buffer))) / _task_count(config))
+
+
+def _task_count(config: Config) -> int:
+    """Return the number of tasks of a run, which follows from a table if its rows determine the tasks."""
+    if config.method == "joint":
+        return 1
+    if config.tasks == "column":
+        return len(set(config.data.listing.task))
+    return len(config.class_counts()) or int(str(config.tasks).removeprefix("arrival:"))
 
 
 def seconds_left(cell: Cell, done: float, now: float | None = None) -> float | None:

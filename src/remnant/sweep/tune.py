@@ -17,8 +17,8 @@ import tomli_w
 from remnant.config import Config
 from remnant.config.checks import unused_settings
 from remnant.config.components import short
-from remnant.config.recipe import recipes
-from remnant.config.registries import REGISTRIES
+from remnant.config.recipe import absolute_name, data_as_setting, nested
+from remnant.config.registries import OF_METHOD, REGISTRIES
 from remnant.errors import Interrupted, RemnantError
 from remnant.experiment.metrics import mean
 from remnant.experiment.result import read_result
@@ -181,13 +181,13 @@ def _choice(method: str, study: "Study") -> TunedChoice:
 
 def tuned_recipe(search: Search, choices: Mapping[str, TunedChoice]) -> str:
     """Return a recipe with the chosen settings of each method for the noise they were chosen with."""
-    (config,) = comparison(search.recipe, search.methods[:1], [0], search.settings)
-    noise = short(REGISTRIES["noise"], config.noise)
-    base = search.recipe or "digits"
-    table: dict[str, Any] = {"base": base if base in recipes() else os.path.abspath(base)}
-    table |= {"name": f"{config.name}-tuned", **_nested(search.settings)}
+    configs = comparison(search.recipe, search.methods, [0], search.settings)
+    noise = short(REGISTRIES["noise"], configs[0].noise)
+    table = {**_below(search, configs), "name": f"{configs[0].name}-tuned"}
+    own = {method: _of_method(search, config) for method, config in zip(search.methods, configs, strict=True)}
     table["for"] = [
-        {"method": method, "noise": noise, **_nested(choice.settings)} for method, choice in choices.items()
+        {"method": method, "noise": noise, **nested({**own[method], **choice.settings})}
+        for method, choice in choices.items()
     ]
     lines = [
         f"# {method}: {choice.accuracy:.2f} % on the validation split, best of {len(choice.trials)} trials"
@@ -198,17 +198,22 @@ def tuned_recipe(search: Search, choices: Mapping[str, TunedChoice]) -> str:
     return "\n".join([head, *lines, "", tomli_w.dumps(table)])
 
 
-def _nested(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings `component.setting` as tables.
+def _below(search: Search, configs: Sequence[Config]) -> dict[str, Any]:
+    """Return what the tuned settings are based on: the recipe of a search with its settings.
 
-    >>> _nested({"lr": 0.1, "consolidation.lr": 0.05})
-    {'lr': 0.1, 'consolidation': {'lr': 0.05}}
+    Without a recipe, the settings of a run follow from its data, and are written completely.
     """
-    nested: dict[str, Any] = {}
-    for path, value in settings.items():
-        key, dot, name = path.partition(".")
-        nested[key] = {**nested.get(key, {}), name: value} if dot else value
-    return nested
+    recipe, settings = data_as_setting(search.recipe, search.settings)
+    if recipe is not None or "data" not in settings:
+        return {"base": absolute_name(recipe or "digits"), **nested(settings)}
+    complete = {key: value for config in configs for key, value in config.table().items()}
+    return {key: value for key, value in complete.items() if key not in ("method", "seed", *OF_METHOD)}
+
+
+def _of_method(search: Search, config: Config) -> dict[str, Any]:
+    """Return the settings of a search for the components of a method, which a recipe has for each method."""
+    table = config.table()
+    return {k: v for k, v in search.settings.items() if k.partition(".")[0] in OF_METHOD and _has(table, k)}
 
 
 def parse_space(texts: Sequence[str]) -> Space:

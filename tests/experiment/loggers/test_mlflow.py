@@ -1,5 +1,6 @@
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import tiny_config
@@ -55,6 +56,19 @@ def test_a_store_that_cannot_be_used_is_an_error(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://store")
     with pytest.raises(RemnantError, match="MLFLOW_TRACKING_URI"):
         execute(tiny_config(**CONFIG), Options(out=tmp_path), [MLflow()])
+
+
+def test_a_server_that_fails_during_a_run_is_an_error_and_does_not_hide_others() -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise ConnectionError("no route")
+
+    logger = MLflow()
+    logger._client, logger._id = SimpleNamespace(log_batch=fail, set_terminated=fail), "1"
+    logger._written = logger._count = logger._steps = 0
+    logger._tasks = 2
+    with pytest.raises(RemnantError, match=r"tracking store failed \(no route\)"):
+        logger.record({"event": "task", "task": 0, "accuracy": [50.0]})
+    logger.end()
 
 
 def test_a_missing_package_is_an_error_before_the_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:

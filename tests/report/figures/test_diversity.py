@@ -3,10 +3,13 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import tiny_config
+from hf_models import save_vit
+from own_files import table_of_images
 from report_runs import measured, on_disk
 from run_helpers import run_to_end
 from tiny_features import TinyFeatures
 
+from remnant.config import resolve
 from remnant.errors import RemnantError
 from remnant.report.figures import diversity
 from remnant.report.figures.diversity import (
@@ -116,3 +119,12 @@ def test_features_of_a_head_are_those_of_its_inputs(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(diversity, "resolve", lambda settings: config)  # a file cannot contain this network
     features = joint_features(run)(torch.rand(5, 3), torch.zeros(5, dtype=torch.long))
     assert features.shape == (5, 4)
+
+
+def test_features_of_frozen_networks_are_not_taken_for_images(run_in, tmp_path: Path) -> None:  # noqa: ANN001
+    table = table_of_images(tmp_path, ["a", "b"] * 8, true_label=["a", "b"] * 8)
+    net = {"name": "features", "backbone": f"hf:{save_vit(tmp_path / 'vit')}"}
+    changes = {"data": f"table:{table}", "tasks": 1, "split": [], "net": net, "per_class": 0, "batch": 4}
+    (run,) = find_runs([run_in(tiny_config(method="joint", noise="none", epochs=1, **changes))])
+    x = torch.rand(3, resolve(dict(run.config)).spec.shape[0])
+    assert joint_features(run)(x, torch.zeros(3, dtype=torch.long)).shape == x.shape

@@ -38,9 +38,7 @@ def read_folder(own: "OwnData") -> Listing:
     if not home.is_dir():
         what = "a file" if home.exists() else "nothing"
         hint = nearest(home.name, _folders_in(home.parent))
-        raise RemnantError(
-            f"{own.path}: expected a folder with a folder for each class, found {what}{hint or '.'}"
-        )
+        raise RemnantError(f"{own.path}: expected a folder with a folder for each class, found {what}{hint}")
     scan = _Scan(home, own.follow_links)
     test = test_folder(home)
     parts = [""] if test is None else [TRAIN, test]

@@ -1,5 +1,6 @@
 """MLflow: the settings of a run, and its metrics after each epoch and task."""
 
+import contextlib
 import logging
 import os
 import tomllib
@@ -84,12 +85,19 @@ class MLflow(Logger):
         if self._count <= self._written:
             return
         metrics = [self._metric(k, v, 0, self._steps) for k, v in _metrics(record) if v is not None]
-        self._client.log_batch(self._id, metrics=metrics)
-        self._client.set_tag(self._id, RECORDS, str(self._count))
+        try:
+            self._client.log_batch(self._id, metrics=metrics)
+            self._client.set_tag(self._id, RECORDS, str(self._count))
+        except Exception as error:  # a server or database can fail in any way
+            raise RemnantError(
+                f"MLflow: expected to write metrics, but the tracking store failed ({error!s:.300}). Run the "
+                "same command again to resume from the last checkpoint, or run without --mlflow."
+            ) from error
 
     def end(self) -> None:
-        """Set the state of the MLflow run."""
-        self._client.set_terminated(self._id, "FINISHED" if self._is_finished else "KILLED")
+        """Set the state of the MLflow run; a server that fails now must not hide why the run has ended."""
+        with contextlib.suppress(Exception):
+            self._client.set_terminated(self._id, "FINISHED" if self._is_finished else "KILLED")
 
 
 def _settings(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

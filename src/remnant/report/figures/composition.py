@@ -23,7 +23,7 @@ def composition(variants: Sequence[Variant], diversities: Diversities) -> Figure
     shown = [variant for variant in variants if any(_purities(run) for run in variant.runs)]
     if not shown:
         return None
-    classes = [name for task in shown[0].runs[0].result["classes"] for name in task]
+    classes = shown[0].runs[0].classes
     measured: dict[str, Sequence[tuple[LineStyle, Band]]] = {
         "purity of each class in %": _bands(
             shown, [[_purities(run) for run in v.runs] for v in shown], classes

@@ -27,8 +27,7 @@ def clean_joint_run(runs: Sequence[FinishedRun], data: str) -> FinishedRun | Non
 def joint_features(run: FinishedRun) -> Features:
     """Return the features of the network in the last checkpoint of a run of joint training."""
     config = resolve(dict(run.config))
-    spec = config.spec  # of images, or of their features
-    net = build(config.net, spec, seed=0)
+    net = build(config.net, config.spec, seed=0)
     try:
         path = next(iter(generations(run.folder / "checkpoint")))
         net.load_state_dict(read(path)["learner"]["weights"]["net"])
@@ -38,7 +37,7 @@ def joint_features(run: FinishedRun) -> Features:
             f"{run.folder}: expected a checkpoint with the weights of joint training, but {why}. Repeat this "
             "run with --force (force=True)."
         ) from error
-    return lambda x, y: embed(net, x, y, spec.transform.plain).features
+    return lambda x, y: embed(net, x, y, config.spec.transform.plain).features
 
 
 def class_diversity(run: FinishedRun, features: Features) -> dict[str, float] | None:
@@ -46,7 +45,7 @@ def class_diversity(run: FinishedRun, features: Features) -> dict[str, float] | 
     buffer = final_buffer(run)
     if buffer is None:
         return None
-    y, names = buffer["y"], [name for task in run.result["classes"] for name in task]
+    y, names = buffer["y"], run.classes
     found = metrics.diversity(features(buffer["x"], y), y)
     scaled = metrics.scaled_by_occurrence(found, metrics.class_counts(y), len(names))
     return {names[label]: value for label, value in scaled.items()}

@@ -51,7 +51,7 @@ class Benchmark:
 
 
 def benchmarks(runs: Sequence[FinishedRun]) -> list[Benchmark]:
-    """RunGroup runs by benchmark and method; a label has the same style in all benchmarks."""
+    """Group runs by benchmark and method; a label has the same style in all benchmarks."""
     found: dict[str, list[FinishedRun]] = {}
     for run in runs:
         found.setdefault(benchmark_of(run), []).append(run)
@@ -84,7 +84,7 @@ def _rank(group: RunGroup) -> tuple[tuple[int, str], str]:
 
 
 def _groups(benchmark: str, runs: Sequence[FinishedRun]) -> list[RunGroup]:
-    """RunGroup runs by the settings in which runs of the same method differ."""
+    """Group runs by the settings in which runs of the same method differ."""
     found: dict[str, RunGroup] = {}
     for base in dict.fromkeys(base_method(run.method) for run in runs):
         same = [run for run in runs if base_method(run.method) == base]

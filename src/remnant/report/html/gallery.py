@@ -52,7 +52,7 @@ def gallery(label: str, run: FinishedRun, most: int) -> Gallery | None:
     order = torch.argsort(y, stable=True)
     count = min(len(y), most)
     chosen = order[torch.arange(count) * len(y) // count].tolist()
-    names = [name for task in run.result["classes"] for name in task]
+    names = run.classes
     thumbnails = tuple(
         Thumbnail(
             data_uri(buffer["x"][slot]),

@@ -125,7 +125,7 @@ def _find_metric(name: str) -> Metric:
 def make_table(
     runs: Sequence[FinishedRun], metrics: Sequence[Metric], reference: str | None = None
 ) -> ResultTable:
-    """RunGroup runs by everything but the seed, and compare the groups of each benchmark.
+    """Group runs by everything but the seed, and compare the groups of each benchmark.
 
     They are compared with those of the method `reference`, or with the best group.
     """
