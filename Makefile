@@ -1,4 +1,4 @@
-# All targets need Python 3.11 with venv: no other version was tested (SECURITY.md).
+# All targets need Python 3.11 or newer with venv.
 
 PYTHON ?= python3
 VENV := .venv
@@ -30,7 +30,7 @@ test-data: $(READY)
 
 # Generates the tables of the documents from the files in results/ and from the code.
 tables: $(READY)
-	$(VENV)/bin/remnant table --update README.md docs/RESULTS.md
+	$(VENV)/bin/remnant table --update README.md docs/RESULTS.md docs/trace.md
 	$(VENV)/bin/python docs/site/blocks.py
 
 # Builds the documentation site: build/site/index.html.
@@ -75,9 +75,9 @@ $(READY): pyproject.toml constraints.txt | $(VENV)/bin/pip
 
 $(VENV)/bin/pip:
 	@command -v $(PYTHON) >/dev/null 2>&1 || { \
-	  echo "remnant needs Python 3.11: $(PYTHON) was not found. Install it, or run: make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { \
-	  echo "remnant needs Python 3.11: $(PYTHON) is $$($(PYTHON) --version). Run: make PYTHON=python3.11"; exit 1; }
+	  echo "remnant needs Python 3.11 or newer: $(PYTHON) was not found. Install it, or run: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "remnant needs Python 3.11 or newer: $(PYTHON) is $$($(PYTHON) --version). Run: make PYTHON=python3.11"; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
 	  echo "remnant needs the Python module venv. On Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
 	$(PYTHON) -m venv $(VENV)

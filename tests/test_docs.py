@@ -159,7 +159,7 @@ def test_the_recipe_of_the_docs_resolves(tmp_path: Path) -> None:
     assert rates == [0.1, 0.03]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/RESULTS.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/RESULTS.md", "docs/trace.md"])
 def test_the_tables_of_a_page_are_those_of_the_stored_results(page: str) -> None:
     text = (ROOT / page).read_text()
     assert updated(text, ROOT) == text, "run `make tables`"

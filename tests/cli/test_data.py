@@ -85,7 +85,7 @@ GIVEN = remnant.arrays(spec, x, [0, 1, 0, 1], x, [0, 1, 0, 1], truth=[0, 1, 0, -
     assert (done.code, done.err) == (0, "")
     given = invoke("data", "noise", "mine.py:GIVEN", "--noise", "none")
     assert given.code == 0
-    assert given.out.startswith("mine, noise given: ")
+    assert given.out.startswith("mine.py:GIVEN, noise none, seed 0: 1 of 4 labels are noisy")
 
 
 def test_settings_of_the_noise_and_the_subset_can_be_changed(invoke: Invoke, tmp_path: Path) -> None:
