@@ -123,7 +123,7 @@ class CifarFile:
 def load_cifar10(folder: Path | None, files: DataFiles = CIFAR10_FILES) -> Dataset:
     """Load CIFAR-10 from a data folder or, if it is None, from the cache, downloading missing files."""
     place = prepare(files, folder)
-    read(place, "batches.meta")
+    read(place, "batches.meta")  # only its hash is checked: the class names are those of the spec
     names = [f"data_batch_{i}" for i in range(1, 6)] + ["test_batch"]
     *train, test = (_read_file(place, name, {"labels": len(CLASSES_10)}) for name in names)
     x = np.concatenate([file.x for file in train])
@@ -134,7 +134,7 @@ def load_cifar10(folder: Path | None, files: DataFiles = CIFAR10_FILES) -> Datas
 def load_cifar100(folder: Path | None, coarse: bool = False, files: DataFiles = CIFAR100_FILES) -> Dataset:
     """Load CIFAR-100 with its 100 fine classes or, if `coarse`, its 20 superclasses as labels."""
     place = prepare(files, folder)
-    read(place, "meta")
+    read(place, "meta")  # only its hash is checked: the class names are those of the spec
     kinds = {"fine_labels": len(CLASSES_100), "coarse_labels": len(SUPERCLASSES)}
     train, test = (_read_file(place, name, kinds) for name in ("train", "test"))
     for file in (train, test):

@@ -6,6 +6,7 @@ A comparison holds if the difference, paired by seed, is greater than twice its 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from remnant.config.registries import OF_METHOD
 from remnant.report.runs import FinishedRun
@@ -77,25 +78,24 @@ def is_clear(difference: Summary | None) -> bool:
     return difference is not None and difference.error is not None and difference.mean > 2 * difference.error
 
 
-def higher(
-    metric: Metric, better: str, *others: str, unit: float = 1.0
-) -> Callable[[Results], Iterator[Finding]]:
-    """Return the comparisons of a method with others: its value of a metric is higher (times `unit`)."""
-
-    def findings(results: Results) -> Iterator[Finding]:
-        for other in others:
-            for benchmark, a, b in results.pairs(better, other):
-                difference = scaled(paired_difference(a, b, metric), unit)
-                if difference is not None:
-                    text = f"{better} - {other} {value_text(scaled(difference, unit), signed=True)}"
-                    yield Finding(benchmark, is_clear(difference), text)
-
-    return findings
+def higher(metric: Metric, better: str, *others: str) -> Callable[[Results], Iterator[Finding]]:
+    """Return the comparisons of a method with others: its value of a metric is higher."""
+    return partial(_findings, metric, better, others, 1)
 
 
 def lower(metric: Metric, better: str, *others: str) -> Callable[[Results], Iterator[Finding]]:
     """Return the comparisons of a method with others: its value of a metric is lower."""
-    return higher(metric, better, *others, unit=-1.0)
+    return partial(_findings, metric, better, others, -1)
+
+
+def _findings(
+    metric: Metric, better: str, others: Sequence[str], sign: int, results: Results
+) -> Iterator[Finding]:
+    for other in others:
+        for benchmark, a, b in results.pairs(better, other):
+            if (difference := paired_difference(a, b, metric)) is not None:
+                text = f"{better} - {other} {value_text(difference, signed=True)}"
+                yield Finding(benchmark, is_clear(scaled(difference, sign)), text)
 
 
 def scaled(value: Summary | None, unit: float) -> Summary | None:

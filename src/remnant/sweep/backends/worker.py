@@ -64,7 +64,7 @@ def work(job: Job) -> JobOutcome:
         return JobOutcome(job.key, "busy", error=str(error))
     except Interrupted as stop:
         return JobOutcome(job.key, "stopped", error=str(stop))
-    except Exception as error:  # of any method, network or dataset: the other runs go on
+    except Exception as error:  # of any method, network or dataset: the other runs continue
         text = str(error) if isinstance(error, RemnantError) else traceback.format_exc()
         _write_error(job, text)
         return JobOutcome(job.key, "failed", error=_first_line(error))
