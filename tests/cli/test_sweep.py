@@ -60,7 +60,7 @@ def test_diversity_is_stored_once_there_is_joint_training_without_noise(
     assert invoke(*words).code == 0
     assert diversities() == [None, None]
     assert "not testable  the buffer of abs is more diverse" in invoke("verify", "all.json").out
-    joint = invoke("sweep", "grid.toml", "--methods", "joint", "--noise", "none", "--seeds", "0", "-q")
+    joint = invoke("sweep", "grid.toml", "method=joint", "--noise", "none", "--seeds", "0", "-q")
     assert joint.code == 0, joint.err
     assert invoke(*words).code == 0  # nothing is run again
     assert all(value is not None and value > 0 for value in diversities())

@@ -40,6 +40,21 @@ def test_changes_override_the_keys_of_all_blocks() -> None:
     assert [config.lr for config in expand(grid, {"lr": 0.5, "method": "er"})] == [0.5]
 
 
+def test_chosen_methods_keep_the_settings_that_the_grid_gives_them() -> None:
+    fit = {"method": "er+fit", "consolidation": {"epochs": 7}}
+    grid = {"recipe": "digits", "seed": "0-1", "grid": [{"method": ["er", "aer"], "lr": 0.5}, fit]}
+    chosen = expand(grid, methods=["aer", "er+fit"])
+    assert [(config.method, config.lr == 0.5, config.seed) for config in chosen] == [
+        ("aer", True, 0), ("aer", True, 1), ("er+fit", False, 0), ("er+fit", False, 1),
+    ]  # fmt: skip
+    with pytest.raises(RemnantError, match=r"unknown method 'joint'.* of the grid: er, aer, er\+fit"):
+        expand(grid, methods=["joint"])
+
+
+def test_a_grid_without_methods_gets_the_chosen_ones() -> None:
+    assert [config.method for config in expand({"lr": 0.1}, methods=["er", "aer"])] == ["er", "aer"]
+
+
 @pytest.mark.parametrize(
     ("grid", "message"),
     [

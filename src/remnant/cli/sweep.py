@@ -33,7 +33,7 @@ def sweep(
     ctx: typer.Context,
     *,
     methods: Annotated[
-        str | None, typer.Option(metavar="NAME ...", help="Methods, instead of those of the grid.")
+        str | None, typer.Option(metavar="NAME ...", help="Run only these methods of the grid.")
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(metavar="N ...", help="Random seeds, instead of those of the grid.")
@@ -83,9 +83,8 @@ def sweep(
     name, changes = options.parse(ctx)
     if name is None:
         raise RemnantError("expected a grid. See `remnant list grids`, or write a TOML file.")
-    listed: dict[str, Any] = {} if methods is None else {"method": split_list(methods)}
-    listed |= {} if seeds is None else {"seed": seeds}
-    configs = expand(read_grid(name), changes | listed)
+    given: dict[str, Any] = {} if seeds is None else {"seed": seeds}
+    configs = expand(read_grid(name), changes | given, None if methods is None else split_list(methods))
     stored = read_stored(results) if results is not None and results.exists() else []
     known = [] if options.force else _among(stored, configs)
     if known:

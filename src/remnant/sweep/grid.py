@@ -20,9 +20,10 @@ from remnant.config.registries import COMPONENTS, REGISTRIES
 from remnant.errors import RemnantError, nearest
 from remnant.settings import read_file
 
-RECIPE, SEED, BLOCKS, ABOUT = "recipe", "seed", "grid", "about"
+RECIPE, METHOD, SEED, BLOCKS, ABOUT = "recipe", "method", "seed", "grid", "about"
 MAX_RUNS = 100_000
 Table = Mapping[str, Any]
+Combination = tuple[str | None, dict[str, Any], list[int]]  # recipe, settings, seeds
 
 
 def grids() -> dict[str, str]:
@@ -45,10 +46,13 @@ def read_grid(name: str) -> dict[str, Any]:
         raise RemnantError(f"{name}: expected a grid in TOML, but {error}. Fix the file.") from error
 
 
-def expand(table: Table, changes: Table | None = None) -> list[Config]:
-    """Return the configs of all runs of a grid in its order, each once; `changes` override its keys."""
+def expand(table: Table, changes: Table | None = None, methods: Sequence[str] | None = None) -> list[Config]:
+    """Return the configs of all runs of a grid in its order, each once; `changes` override its keys.
+
+    `methods` chooses among the methods of the grid, whose settings stay theirs.
+    """
     configs: dict[str, Config] = {}
-    for recipe, settings, seeds in combinations(table, changes or {}):
+    for recipe, settings, seeds in _chosen(list(combinations(table, changes or {})), methods):
         config = to_config(recipe, settings)
         for seeded in _seeded(config, seeds or [config.seed]):
             configs.setdefault(seeded.digest(), seeded)
@@ -57,7 +61,26 @@ def expand(table: Table, changes: Table | None = None) -> list[Config]:
     return list(configs.values())
 
 
-def combinations(table: Table, changes: Table) -> Iterator[tuple[str | None, dict[str, Any], list[int]]]:
+def _chosen(found: list[Combination], methods: Sequence[str] | None) -> list[Combination]:
+    """Return the combinations that have one of some methods; those without a method get each of them."""
+    if methods is None:
+        return found
+    listed = dict.fromkeys(settings[METHOD] for _, settings, _ in found if METHOD in settings)
+    unknown = [method for method in methods if listed and method not in listed]
+    if unknown:
+        raise RemnantError(
+            f"unknown method {unknown[0]!r}{nearest(unknown[0], listed)} Expected methods of the grid: "
+            f"{', '.join(map(str, listed))}. To run another one instead of them, write method=NAME."
+        )
+    return [
+        (recipe, settings | {METHOD: method}, seeds)
+        for recipe, settings, seeds in found
+        for method in methods
+        if settings.get(METHOD, method) == method
+    ]
+
+
+def combinations(table: Table, changes: Table) -> Iterator[Combination]:
     """Yield recipe, settings and seeds of the runs of a grid; `changes` override its keys.
 
     >>> list(combinations({"recipe": "digits", "insertion": {"alpha": [0.5, 0.75]}, "seed": "0-1"}, {}))
