@@ -1,3 +1,5 @@
+import errno
+import fcntl
 import os
 import signal
 import threading
@@ -8,6 +10,7 @@ from filelock import FileLock
 
 from remnant.errors import RemnantError
 from remnant.experiment.lock import StopSignal, locked
+from remnant.sweep.claims import Claims
 
 
 def test_a_folder_is_created_and_locked_until_the_end(tmp_path: Path) -> None:
@@ -23,6 +26,18 @@ def test_a_folder_is_created_and_locked_until_the_end(tmp_path: Path) -> None:
 def test_a_folder_that_another_lock_holds_is_an_error(tmp_path: Path) -> None:
     with FileLock(tmp_path / ".lock"), pytest.raises(RemnantError, match="Wait for it"), locked(tmp_path):
         pass
+
+
+def test_a_file_system_without_locks_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_implemented(*_: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    (tmp_path / ".lock").touch()  # left by an earlier run
+    monkeypatch.setattr(fcntl, "flock", not_implemented)
+    with pytest.raises(RemnantError, match="Function not implemented"), locked(tmp_path):
+        pass
+    with pytest.raises(RemnantError, match="Function not implemented"):
+        Claims(tmp_path).take("a" * 64)
 
 
 def test_a_folder_is_unlocked_after_an_error(tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ def cached(root: Path, name: str, origin: str, size: int, make: Callable[[Path],
     if path.exists():
         return path
     try:
-        with filelock.FileLock(root / f".{name}.lock"):  # prevents concurrent runs from filling it twice
+        # The lock prevents concurrent runs from filling it twice.
+        with filelock.FileLock(root / f".{name}.lock", fallback_to_soft=False):
             if not path.exists():
                 _fill(path, name, size, make)
     except OSError as error:

@@ -211,7 +211,7 @@ def _fetch(place: Place, names: Collection[str]) -> None:
     try:
         place.path.mkdir(parents=True, exist_ok=True)
         # The lock prevents concurrent runs from downloading the same files.
-        with filelock.FileLock(place.path / LOCK):
+        with filelock.FileLock(place.path / LOCK, fallback_to_soft=False):
             damaged = {c.path.name for c in _check(place) if c.problem}.intersection(names)
             for download in place.files.downloads:
                 if wanted := damaged.intersection(download.files):
@@ -228,7 +228,8 @@ def clear(target: Path) -> None:
     import filelock
 
     if any(target.glob(f"{TEMPORARY}*")):
-        with contextlib.suppress(OSError), filelock.FileLock(target / LOCK, timeout=0):
+        lock = filelock.FileLock(target / LOCK, timeout=0, fallback_to_soft=False)
+        with contextlib.suppress(OSError), lock:
             _remove_leftovers(target)
 
 

@@ -19,7 +19,9 @@ from remnant.experiment.checkpoint import short_reason
 def locked(folder: Path) -> Iterator[None]:
     """Create a run folder and lock it against other processes; it is unlocked when the process ends."""
     path = folder / ".lock"
-    lock = FileLock(path)
+    # A file that exists is not a lock: locks of earlier runs stay where they are. If the file system has no
+    # locks, this is an error.
+    lock = FileLock(path, fallback_to_soft=False)
     try:
         (folder / "checkpoint").mkdir(parents=True, exist_ok=True)
         if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):

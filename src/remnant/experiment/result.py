@@ -152,10 +152,11 @@ def buffer_file(learner: TaskLearner, buffer: Buffer, stream: Stream) -> bytes:
 def result_file(result: Mapping[str, Any], hashes: Mapping[str, str]) -> bytes:
     """Return the content of result.json: the results, the hashes of the other files, and its own hash."""
     complete = {**result, "files": dict(hashes)}
-    return (json.dumps({**complete, "sha256": _own_hash(complete)}, indent=1) + "\n").encode()
+    return (json.dumps({**complete, "sha256": own_hash(complete)}, indent=1) + "\n").encode()
 
 
-def _own_hash(result: Mapping[str, Any]) -> str:
+def own_hash(result: Mapping[str, Any]) -> str:
+    """Return the sha256 that a JSON object has of its own content, without the entry `sha256`."""
     content = {key: value for key, value in result.items() if key != "sha256"}
     return sha256(json.dumps(content).encode())
 
@@ -176,7 +177,7 @@ def read_result(folder: Path) -> dict[str, Any]:
         # Damaged files are renamed, and those of removed runs deleted: never outside of the folder.
         if not isinstance(files, dict) or any(n != Path(n).name or n == ".." for n in files):
             raise ValueError("its list of files is not a table of names in the run folder")
-        if result.get("sha256") != _own_hash(result):
+        if result.get("sha256") != own_hash(result):
             raise ValueError("its content does not match its sha256")
     except READ_ERRORS as error:
         raise RemnantError(

@@ -61,7 +61,7 @@ class FeatureStore:
 
         with self._file_errors():
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock = filelock.FileLock(self.folder / ".lock")
+            lock = filelock.FileLock(self.folder / ".lock", fallback_to_soft=False)
             lock.acquire()
         try:
             self.refresh()

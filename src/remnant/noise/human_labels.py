@@ -108,7 +108,7 @@ def download(source: HumanLabels, folder: Path | None) -> str:
     manual = f"for a manual download, put {target.name} into {place}"
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(place / LOCK), download_folder(place) as temporary:
+        with filelock.FileLock(place / LOCK, fallback_to_soft=False), download_folder(place) as temporary:
             downloaded = retrieve(source.url, None, temporary, manual)
             _check(source, downloaded)
             downloaded.chmod(0o644)  # pooch makes downloads readable for their owner only

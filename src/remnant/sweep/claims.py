@@ -20,7 +20,7 @@ class Claims:
 
     def take(self, key: str) -> bool:
         """Claim a run; return whether it is not claimed by another process."""
-        lock = FileLock(self._path(key))
+        lock = FileLock(self._path(key), fallback_to_soft=False)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock.acquire(timeout=0)

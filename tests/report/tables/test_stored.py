@@ -77,6 +77,14 @@ def test_another_file_is_an_error(text: str, tmp_path: Path) -> None:
         read_stored(tmp_path / "x.json")
 
 
+def test_a_changed_digit_in_stored_results_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    store(path, [finished("er", 0, 12.5)])
+    path.write_text(path.read_text().replace("12.5", "92.5"))
+    with pytest.raises(RemnantError, match="does not match its sha256"):
+        read_stored(path)
+
+
 def test_a_run_may_have_no_buffer() -> None:
     run = finished("finetune")
     assert condensed(replace(run, result={**run.result, "buffer": None}).result)["buffer"] is None

@@ -9,6 +9,7 @@ from typing import Any
 from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import READ_ERRORS, short_reason, write_atomically
 from remnant.experiment.metrics import mean
+from remnant.experiment.result import own_hash
 from remnant.report.runs import FinishedRun, find_runs, in_order
 from remnant.settings import check_regular, read_file
 
@@ -25,14 +26,19 @@ def store(path: Path, runs: Sequence[FinishedRun]) -> None:
     """Write runs to a file, one per line; settings that all runs share are written once."""
     configs = [_without_folders(run.config) for run in runs]
     common = {k: v for k, v in configs[0].items() if all(k in c and c[k] == v for c in configs)}
-    lines = []
+    entries = []
     for run, config in zip(runs, configs, strict=True):
         own = {key: value for key, value in config.items() if key not in common}
-        lines.append(json.dumps({"config": own, "result": condensed(run.result)}, ensure_ascii=False))
-    head = json.dumps({"format": FORMAT, "config": common}, ensure_ascii=False)[:-1]
-    text = f'{head}, "runs": [\n' + ",\n".join(lines) + "\n]}\n"
+        entries.append({"config": own, "result": condensed(run.result)})
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text.encode())
+    write_atomically(path, _file({"format": FORMAT, "config": common, "runs": entries}).encode())
+
+
+def _file(table: Mapping[str, Any]) -> str:
+    """Return a table with its own hash as JSON, one run per line."""
+    head = json.dumps({"format": table["format"], "config": table["config"]}, ensure_ascii=False)[:-1]
+    lines = [json.dumps(run, ensure_ascii=False) for run in table["runs"]]
+    return f'{head}, "runs": [\n' + ",\n".join(lines) + f'\n], "sha256": "{own_hash(table)}"}}\n'
 
 
 def merged(old: Sequence[FinishedRun], new: Sequence[FinishedRun]) -> list[FinishedRun]:
@@ -94,6 +100,8 @@ def read_stored(path: Path) -> list[FinishedRun]:
         table = json.loads(read_file(path))
         if table["format"] != FORMAT:
             raise ValueError(f"its format is {table['format']!r}, expected {FORMAT!r}")
+        if table.get("sha256") != own_hash(table):
+            raise ValueError("its content does not match its sha256")
         runs = [
             FinishedRun(path, table["config"] | entry["config"], entry["result"]) for entry in table["runs"]
         ]
@@ -101,7 +109,8 @@ def read_stored(path: Path) -> list[FinishedRun]:
             _ = run.method, run.data, run.noise, run.seed, run.result["by_epoch"]
     except (*READ_ERRORS, OverflowError) as error:
         raise RemnantError(
-            f"{path}: expected results stored by `remnant sweep --results`, but {short_reason(error)}."
+            f"{path}: expected results stored by `remnant sweep --results`, but {short_reason(error)}. "
+            "Restore the file, or remove it: the same sweep writes it again from its runs."
         ) from error
     return runs
 
