@@ -53,6 +53,11 @@ class Mutant:
         return f"{self.path}: {self.before} -> {self.after}"
 
     @property
+    def package(self) -> str:
+        """The package of remnant that is changed."""
+        return self.path.split("/")[2]
+
+    @property
     def key(self) -> str:
         """The name with the line number: a file may have the same statement twice."""
         return f"{self.line} {self.name}"

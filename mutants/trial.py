@@ -13,17 +13,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+import pytest
+
+from mutants.calls import Calls, Only, Recorder
 from mutants.mutations import Mutant
 
 KILLED = ("killed", "timeout")
-CPU_SECONDS = 400  # about four times what the slowest package needs for all of its tests
+FACTOR, LEAST = 4, 20  # CPU seconds of a mutant: this many times those of its tests without a change
 SECONDS = 3600  # for tests that wait without computing; a busy machine needs longer than an idle one
-SLOW = "not slow and not data and not browser"
 # Imported once, before the first fork; torch._dynamo is imported by the first optimizer.
 LIBRARIES = (
     *(
@@ -50,6 +52,12 @@ COPIED = (
     "README.md",
     "constraints.txt",
     "bench",
+)
+
+
+WORDS = (
+    *("-q", "-x", "-m", "not slow and not data and not browser", "--import-mode=importlib"),
+    *("--doctest-modules", "--hypothesis-seed=0", "-p", "no:cacheprovider", "-o", "addopts=", "--tb=short"),
 )
 
 
@@ -82,6 +90,7 @@ class Trials:
         self.root = root
         self.folder = Path(tempfile.mkdtemp(prefix="mutants-"))
         self.free = [self._copied(self.folder / str(number)) for number in range(workers)]
+        self.calls: dict[str, Calls] = {}  # by package
 
     def __enter__(self) -> Self:
         for name in LIBRARIES:
@@ -91,12 +100,22 @@ class Trials:
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
+    def measure(self, package: str) -> None:
+        """Run the tests of a package without any change, and record which functions they call."""
+        copy, written = self.free[0], self.folder / f"{package}.json"
+        paths = [f"src/remnant/{package}", f"tests/{package}"]
+        pid = _fork(lambda: _pytest(copy, paths, Recorder(copy / "src", written)))
+        if os.waitpid(pid, 0)[1]:
+            output = (copy / "output.txt").read_text()[-2000:]
+            sys.exit(f"The tests of {package} fail without any change of the source:\n{output}")
+        self.calls[package] = Calls(written, copy)
+
     def run(self, mutants: list[Mutant]) -> Iterator[tuple[Mutant, str]]:
         """Yield each mutant with its outcome, as soon as it is known."""
         waiting, running = list(reversed(mutants)), list[Trial]()
         while waiting or running:
             while waiting and self.free:
-                running.append(_start(waiting.pop(), self.free.pop()))
+                running.append(self._start(waiting.pop(), self.free.pop()))
             for trial in list(running):
                 if outcome := trial.outcome():
                     running.remove(trial)
@@ -104,6 +123,19 @@ class Trials:
                     self.free.append(trial.copy)
                     yield trial.mutant, outcome
             time.sleep(0.05)
+
+    def _start(self, mutant: Mutant, copy: Path) -> Trial:
+        calls = self.calls[mutant.package]
+        tests = calls.tests_of(mutant, (self.root / mutant.path).read_text())
+        files = list(dict.fromkeys(name.partition("::")[0] for name in tests))
+        limit = round(LEAST + FACTOR * sum(calls.seconds[name] for name in tests))
+        (copy / mutant.path).write_text(mutant.source)
+
+        def test() -> int:
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
+            return _pytest(copy, files, Only(tests)) if tests else 0
+
+        return Trial(mutant, copy, _fork(test))
 
     def _copied(self, copy: Path) -> Path:
         for name in COPIED:
@@ -114,38 +146,28 @@ class Trials:
             else:
                 shutil.copy(source, into)
         # Bytecode that is checked by hash: a mutant may have the time and size of the original.
-        command = [
-            sys.executable,
-            "-m",
-            "compileall",
-            "-q",
-            "--invalidation-mode",
-            "checked-hash",
-            "src",
-            "tests",
-        ]
-        subprocess.run(command, cwd=copy, check=True)
+        checked = ("--invalidation-mode", "checked-hash")
+        subprocess.run(
+            [sys.executable, "-m", "compileall", "-q", *checked, "src", "tests"], cwd=copy, check=True
+        )
         return copy
 
 
-def _start(mutant: Mutant, copy: Path) -> Trial:
-    (copy / mutant.path).write_text(mutant.source)
+def _fork(work: Callable[[], int]) -> int:
+    """Run a function in a new process, whose exit status it returns; return the number of the process."""
     pid = os.fork()
     if not pid:
         status = 1
         try:
             os.setsid()
-            resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS + 1))
-            status = _test(mutant, copy)
+            status = work()
         finally:
             os._exit(status)
-    return Trial(mutant, copy, pid)
+    return pid
 
 
-def _test(mutant: Mutant, copy: Path) -> int:
-    """Run the tests of a mutant in this process; return 0 if all pass."""
-    import pytest
-
+def _pytest(copy: Path, paths: list[str], plugin: object) -> int:
+    """Run tests of a copy in this process, until one fails; return 0 if all pass."""
     os.chdir(copy)
     sys.dont_write_bytecode = True
     sys.path.insert(0, str(copy / "src"))
@@ -153,26 +175,4 @@ def _test(mutant: Mutant, copy: Path) -> int:
     with open(copy / "output.txt", "w") as output:
         os.dup2(output.fileno(), 1)
         os.dup2(output.fileno(), 2)
-    words = [
-        "-q",
-        "-x",
-        "-m",
-        SLOW,
-        "--import-mode=importlib",
-        "--hypothesis-seed=0",
-        "-p",
-        "no:cacheprovider",
-    ]
-    words += ["-o", "addopts=", "--tb=short", f"--basetemp={copy / 'tmp'}"]
-    nearest, rest = _tests_of(mutant.path)
-    failed = pytest.main([*words, "--doctest-modules", *nearest])
-    if failed and failed != pytest.ExitCode.NO_TESTS_COLLECTED:
-        return 1
-    return int(bool(pytest.main([*words, rest, *(f"--ignore={name}" for name in nearest)])))
-
-
-def _tests_of(path: str) -> tuple[list[str], str]:
-    """Return the files that test a source file most closely, and the folder of all tests of its package."""
-    inside = Path(path).relative_to("src/remnant")
-    mirror = Path("tests") / inside.with_name(f"test_{inside.name}")
-    return [path, *([str(mirror)] if mirror.exists() else [])], f"tests/{inside.parts[0]}"
+    return int(bool(pytest.main([*WORDS, f"--basetemp={copy / 'tmp'}", *paths], plugins=[plugin])))
