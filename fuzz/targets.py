@@ -25,7 +25,7 @@ from remnant.data.files import Place
 from remnant.data.food101n import CLASSES, read_verified
 from remnant.data.images import read_image
 from remnant.data.nw_ucla import FILE as NW_UCLA, load_nw_ucla
-from remnant.data.own import own_data
+from remnant.data.own import parse_own_data
 from remnant.data.own.listing import class_notes, natural_order
 from remnant.data.skeleton_file import read_people
 from remnant.data.torch_file import read_torch, read_weights
@@ -245,7 +245,9 @@ def targets() -> Iterator[Target]:
     yield Target("recipe", given(RECIPE), of_file("a.toml", lambda p: to_config(str(p), {})), text)
     yield Target("grid", given(GRID), of_file("g.toml", lambda p: expand(read_grid(str(p)))), text)
     yield Target("settings", given(b"method=er\nlr=0.1\nnet.width=4\nnoise=symmetric:0.4"), settings, text)
-    yield Target("table", given(TABLE), of_file("t.csv", lambda p: own_data(f"table:{p}").blank()), text)
+    yield Target(
+        "table", given(TABLE), of_file("t.csv", lambda p: parse_own_data(f"table:{p}").blank()), text
+    )
     npy = written(lambda file: np.save(file, np.arange(5)))
     yield Target("npy", given(npy), of_file("a.npy", lambda p: read_labels(p, "")), raw)
     yield Target(

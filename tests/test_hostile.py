@@ -10,7 +10,7 @@ import pytest
 from run_folders import finished, write_run
 
 from remnant.data.nw_ucla import FILE as NW_UCLA, load_nw_ucla
-from remnant.data.own import own_data
+from remnant.data.own import parse_own_data
 from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import pack, unpack
 from remnant.experiment.result import read_result, result_file
@@ -105,7 +105,7 @@ def test_results_that_are_no_numbers_are_refused() -> None:
 
 def test_a_table_may_list_a_name_that_is_too_long_for_a_file(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(f"path,label\n{'x' * 3000},a\nb.png,b\nc.png,a\nd.png,b\n")
-    assert own_data(f"table:{tmp_path / 't.csv'}").side == 64
+    assert parse_own_data(f"table:{tmp_path / 't.csv'}").side == 64
 
 
 def test_labels_too_large_for_an_integer_are_refused(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 import json
+import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,6 +117,26 @@ def test_a_validation_split_without_samples_is_an_error() -> None:
     data = tiny_data()
     with pytest.raises(RemnantError, match=r"task 1 .*: expected at least 1 test sample.*larger fraction"):
         make_stream(data, data.y, range(6), [2, 2, 2], 0.01, rng())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"order": [0, 1, 2, 3, 4, 4]}, "each of the classes 0 to 5 once"),
+        ({"order": range(5)}, "each of the classes 0 to 5 once"),
+        ({"sizes": [2, 2]}, "add up to the 6 classes"),
+        ({"sizes": [6, 0]}, "1 or more each"),
+        ({"sizes": []}, "1 or more each"),
+        ({"validation": 1.0}, "in [0, 1), got 1.0"),
+        ({"validation": -0.1}, "in [0, 1), got -0.1"),
+        ({"observed": np.zeros(3, dtype=int)}, "an observed label for each of the"),
+    ],
+)
+def test_a_split_that_does_not_fit_the_data_is_an_error(change: dict[str, Any], message: str) -> None:
+    data = tiny_data()
+    given = {"observed": data.y, "order": range(6), "sizes": [2, 2, 2], "validation": 0.0} | change
+    with pytest.raises(RemnantError, match=re.escape(message)):
+        make_stream(data, **given, rng=rng())
 
 
 def test_a_task_without_training_samples_is_an_error_with_its_classes() -> None:

@@ -159,9 +159,12 @@ def make_stream(
 ) -> Stream:
     """Split training samples by observed label and test samples by true label into tasks.
 
+    `order` lists all classes in their order of arrival, and `sizes` the number of classes of each task.
     If `validation` > 0, this fraction of each observed class is held out of training. The held-out
     samples, with their observed labels, replace the test split for choosing hyperparameters.
     """
+    order = class_order(order, data.spec, rng)
+    _check_split(observed, sizes, validation, data)
     number = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(order)]  # class -> its task
     groups = _Groups(len(sizes), number[observed], number[data.test_y], tuple(sizes))
     return _make_stream(data, observed, order, groups, validation, rng)
@@ -246,6 +249,22 @@ def _make_stream(
         files=data.files,
         tested_on=data.tested_on,
     )
+
+
+def _check_split(observed: Labels, sizes: Sequence[int], validation: float, data: Dataset) -> None:
+    classes = len(data.spec.classes)
+    if len(observed) != len(data.index):
+        raise RemnantError(
+            f"expected an observed label for each of the {len(data.index)} training samples of "
+            f"{data.spec.name}, got {len(observed)}."
+        )
+    if min(sizes, default=0) < 1 or sum(sizes) != classes:
+        raise RemnantError(
+            f"expected sizes of tasks, 1 or more each, that add up to the {classes} classes of "
+            f"{data.spec.name}, got {list(sizes)}."
+        )
+    if not 0 <= validation < 1:
+        raise RemnantError(f"expected a validation fraction in [0, 1), got {validation}. For 10 %, use 0.1.")
 
 
 def _check_labels(observed: Labels, spec: Spec) -> None:

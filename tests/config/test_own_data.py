@@ -6,7 +6,7 @@ from own_files import table_of_images, write_folder
 from remnant.config import Config, resolve
 from remnant.config.own_data import default_lr, default_net, default_tasks, own_defaults
 from remnant.config.recipe import read, to_config
-from remnant.data.own import OwnData, own_data
+from remnant.data.own import OwnData, parse_own_data
 from remnant.data.pretrained import WeightsFile
 from remnant.errors import RemnantError
 from remnant.nets import Features
@@ -79,7 +79,7 @@ def test_mistakes_in_settings_of_data_are_reported(photos: str) -> None:
 )  # fmt: skip
 def test_by_default_tasks_have_at_least_two_classes(tmp_path: Path, classes: int, tasks: object) -> None:
     write_folder(tmp_path, {f"{c}": 1 for c in range(classes)})
-    assert default_tasks(own_data(f"folder:{tmp_path}")) == tasks
+    assert default_tasks(parse_own_data(f"folder:{tmp_path}")) == tasks
 
 
 def test_a_column_of_tasks_is_used_by_default(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ class Many:
     def __init__(self, samples: int, home: Path) -> None:
         import numpy as np
 
-        self.own = own_data(f"folder:{write_folder(home, {f'{c}': 1 for c in range(10)})}")
+        self.own = parse_own_data(f"folder:{write_folder(home, {f'{c}': 1 for c in range(10)})}")
         vars(self.own)["is_test"] = np.zeros(samples, bool)
 
 

@@ -14,7 +14,7 @@ from remnant.data.files import (
     data_dir_option as data_dir_option,
     repair_command as repair_command,
 )
-from remnant.data.own import KINDS as KINDS, OwnData as OwnData, own_data as own_data
+from remnant.data.own import KINDS as KINDS, OwnData as OwnData, parse_own_data as parse_own_data
 from remnant.data.registry import (
     DATA as DATA,
     check as check,

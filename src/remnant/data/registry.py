@@ -10,7 +10,7 @@ from remnant.data import cifar, digits, fashion, files, food101n, ntu, nw_ucla
 from remnant.data.dataset import Dataset
 from remnant.data.entry import Entry, from_outside
 from remnant.data.files import FileCheck
-from remnant.data.own import OwnData, own_data
+from remnant.data.own import OwnData, parse_own_data
 from remnant.errors import RemnantError
 from remnant.extensions import Registry, is_own_data
 
@@ -115,7 +115,7 @@ def load(name: str | OwnData, folder: Path | None) -> Dataset:
 
     Own data, such as `folder:photos`, are decoded to the data folder or the cache.
     """
-    own = own_data(name) if isinstance(name, str) and is_own_data(name) else name
+    own = parse_own_data(name) if isinstance(name, str) and is_own_data(name) else name
     with _access_errors(own.path if isinstance(own, OwnData) else own):
         loader = own.load if isinstance(own, OwnData) else entry(own).loader
         return replace(loader(folder), folder=folder)

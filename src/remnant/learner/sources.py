@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from remnant.data import OwnData, data_dir, load, names, own_data
+from remnant.data import OwnData, data_dir, load, names, parse_own_data
 from remnant.data.dataset import Indices, Source
 from remnant.data.images import ImageList
 from remnant.errors import RemnantError
@@ -58,7 +58,7 @@ def read_data(data: str | Path, folder: Path | None, side: int) -> Samples:
     if not is_own_data(text) and text not in names() and os.path.isdir(text):
         text = f"folder:{text}"
     if is_own_data(text):
-        return _own_samples(replace(own_data(text), image_size=side), data_dir(folder))
+        return _own_samples(replace(parse_own_data(text), image_size=side), data_dir(folder))
     if text not in names():
         raise RemnantError(
             f"{text}: expected a folder of class folders, folder:DIR, table:FILE.csv, hf:NAME or a dataset "

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from own_files import write_folder, write_image
 
-from remnant.data.own import own_data
+from remnant.data.own import parse_own_data
 from remnant.data.own.listing import Listing
 from remnant.errors import RemnantError
 
 
 def listing(home: Path) -> Listing:
-    return own_data(f"folder:{home}").listing
+    return parse_own_data(f"folder:{home}").listing
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_links_out_of_the_folder_are_left_out_unless_asked_for(home: Path, tmp_p
     assert found.left_out["bird"] == "a link out of the folder; data.follow_links=true reads it"
     assert found.left_out["dog/broken.png"] == "a link to nothing"
     assert "dog/inside.png" in found.images.files
-    followed = replace(own_data(f"folder:{home}"), follow_links=True).listing
+    followed = replace(parse_own_data(f"folder:{home}"), follow_links=True).listing
     assert followed.classes == ("bird", "cat", "dog")
     assert set(followed.left_out) == {"dog/broken.png"}
 
@@ -106,7 +106,7 @@ def test_links_out_of_the_folder_are_left_out_unless_asked_for(home: Path, tmp_p
 def test_links_in_a_circle_are_read_once(home: Path) -> None:
     (home / "cat" / "up").symlink_to(home / "cat")
     (home / "cat" / "top").symlink_to(home)
-    found = replace(own_data(f"folder:{home}"), follow_links=True).listing
+    found = replace(parse_own_data(f"folder:{home}"), follow_links=True).listing
     assert len(found.labels) == 5
     assert set(found.left_out.values()) == {"a link to a folder that is read already"}
 
@@ -142,7 +142,7 @@ def test_a_folder_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
     assert error(tmp_path).startswith(f"{expected}1 images without one. Move them to class folders")
     write_folder(tmp_path, {"cat": 1})
     with pytest.raises(RemnantError, match=r"at least two classes, found only 'cat'\."):
-        _ = own_data(f"folder:{tmp_path}").spec
+        _ = parse_own_data(f"folder:{tmp_path}").spec
     write_folder(tmp_path / "cat", {"x": 1, "y": 1})
     assert error(tmp_path).endswith(f"If it contains the class folders, write folder:{tmp_path}/cat")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from remnant.data.dataset import Dataset
-from remnant.data.own import own_data
+from remnant.data.own import parse_own_data
 from remnant.data.own.own_data import OwnData
 from remnant.errors import RemnantError
 
@@ -37,7 +37,7 @@ def made(labels: list[int | None], image: str = "img") -> Any:  # noqa: ANN401
 
 
 def hf(path: Path) -> OwnData:
-    return own_data(f"hf:{path}")
+    return parse_own_data(f"hf:{path}")
 
 
 def load(path: Path) -> Dataset:

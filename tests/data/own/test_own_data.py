@@ -8,18 +8,18 @@ from own_files import table_of_images, write_folder, write_image, write_table
 
 from remnant.data import load
 from remnant.data.dataset import UNKNOWN, Dataset
-from remnant.data.own import own_data
+from remnant.data.own import parse_own_data
 from remnant.data.own.own_data import OwnData
 from remnant.errors import RemnantError
 
 
 @pytest.fixture
 def photos(tmp_path: Path) -> OwnData:
-    return own_data(f"folder:{write_folder(tmp_path / 'photos', {'cat': 10, 'dog': 5, 'eel': 1})}")
+    return parse_own_data(f"folder:{write_folder(tmp_path / 'photos', {'cat': 10, 'dog': 5, 'eel': 1})}")
 
 
 def table(path: Path, **changes: object) -> Dataset:
-    return replace(own_data(f"table:{path}"), **changes).load(path.parent / "cache")
+    return replace(parse_own_data(f"table:{path}"), **changes).load(path.parent / "cache")
 
 
 def test_a_share_of_each_class_is_held_out(photos: OwnData, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_black_images_stand_for_those_that_are_not_decoded(photos: OwnData, tmp_
 def test_a_test_split_is_used_without_classes_that_are_not_trained(tmp_path: Path) -> None:
     write_folder(tmp_path / "train", {"cat": 3, "dog": 3})
     write_folder(tmp_path / "test", {"cat": 1, "dog": 2, "eel": 1})
-    data = own_data(f"folder:{tmp_path}").load(tmp_path / "cache")
+    data = parse_own_data(f"folder:{tmp_path}").load(tmp_path / "cache")
     assert data.test_y.tolist() == [0, 1, 1]
     assert data.tested_on == "test split, against the given labels"
     assert "test samples of classes without training samples are left out: eel" in data.notes
@@ -136,4 +136,4 @@ def test_settings_out_of_range_are_an_error(photos: OwnData, changes: dict[str, 
 
 def test_another_name_is_not_own_data() -> None:
     with pytest.raises(RemnantError, match=r"expected folder:DIR, table:FILE.csv or hf:NAME, got 'digits'"):
-        own_data("digits")
+        parse_own_data("digits")

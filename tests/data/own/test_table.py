@@ -3,20 +3,20 @@ from pathlib import Path
 import pytest
 from own_files import table_of_images, write_table
 
-from remnant.data.own import own_data
+from remnant.data.own import parse_own_data
 from remnant.data.own.listing import Listing
 from remnant.data.own.table import parse_table
 from remnant.errors import RemnantError
 
 
 def listing(path: Path) -> Listing:
-    return own_data(f"table:{path}").listing
+    return parse_own_data(f"table:{path}").listing
 
 
 def error(path: Path, content: bytes) -> str:
     path.write_bytes(content)
     with pytest.raises(RemnantError) as raised:
-        _ = own_data(f"table:{path}").spec
+        _ = parse_own_data(f"table:{path}").spec
     return str(raised.value).removeprefix(str(path))
 
 

@@ -19,7 +19,7 @@ KINDS: dict[str, OwnData] = {
 }
 
 
-def own_data(text: str) -> OwnData:
+def parse_own_data(text: str) -> OwnData:
     """Return the own data of a text such as `folder:photos`, with the default settings."""
     if not is_own_data(text):
         raise RemnantError(f"expected folder:DIR, table:FILE.csv or hf:NAME, got {text!r}.")
