@@ -6,47 +6,46 @@ functions runs when its module is imported, so that all tests of the package cou
 
 import ast
 import json
-import sys
-import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
 import pytest
 
 from mutants.mutations import Mutant
 
+CALLED = set[str]()  # functions that were called since this was cleared, as path:line
+
+
+def with_records(path: str, source: str) -> str:
+    """Return the source of a file whose functions add themselves to CALLED."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            record = f"__import__('mutants.calls').calls.CALLED.add('{path}:{node.lineno}')"
+            after_docstring = int(ast.get_docstring(node) is not None)
+            node.body[after_docstring:after_docstring] = ast.parse(record).body
+    return ast.unparse(tree)
+
 
 class Recorder:
-    """A plugin of pytest that writes which functions below a folder each test calls."""
+    """A plugin of pytest that writes which functions each test calls, and the seconds it takes."""
 
-    def __init__(self, source: Path, target: Path) -> None:
-        self.source, self.target = str(source), target
+    def __init__(self, target: Path) -> None:
+        self.target = target
         self.tests: dict[str, dict[str, Any]] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        codes = set[CodeType]()
-
-        def trace(frame: FrameType, event: str, _: object) -> None:
-            codes.add(frame.f_code)
-
-        sys.settrace(trace)
-        threading.settrace(trace)
-        try:
-            return (yield)
-        finally:
-            sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]
-            called = [code for code in codes if code.co_filename.startswith(self.source)]
-            functions = sorted({f"{code.co_filename}:{code.co_firstlineno}" for code in called})
-            self.tests.setdefault(item.nodeid, {"seconds": 0.0})["functions"] = functions
+        CALLED.clear()
+        self.tests[item.nodeid] = {"seconds": 0.0}
+        result = yield
+        self.tests[item.nodeid]["functions"] = sorted(CALLED)
+        return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        test = self.tests.setdefault(report.nodeid, {"seconds": 0.0, "functions": []})
-        test["seconds"] += report.duration
+        self.tests[report.nodeid]["seconds"] += report.duration
 
     def pytest_sessionfinish(self) -> None:
         self.target.write_text(json.dumps(self.tests))
@@ -65,31 +64,30 @@ class Only:
 class Calls:
     """The tests of a package that call each of its functions, read from what a `Recorder` has written."""
 
-    def __init__(self, written: Path, root: Path) -> None:
+    def __init__(self, written: Path) -> None:
         found = json.loads(written.read_text())
         self.seconds = {name: test["seconds"] for name, test in found.items()}
         self.tests = defaultdict[str, set[str]](set)
         for name, test in found.items():
             for function in test["functions"]:
-                self.tests[function.removeprefix(f"{root}/")].add(name)
+                self.tests[function].add(name)
 
     def tests_of(self, mutant: Mutant, source: str) -> list[str]:
         """Return the tests that a mutant of this source can fail, the fastest first."""
-        line = first_line(source, mutant.line)
+        line = line_of_function(source, mutant.line)
         names = self.seconds if line is None else self.tests[f"{mutant.path}:{line}"]
         return sorted(names, key=lambda name: (self.seconds[name], name))
 
 
-def first_line(source: str, line: int) -> int | None:
-    """Return the first line of the innermost function around a line, as its code object states it.
+def line_of_function(source: str, line: int) -> int | None:
+    """Return the line of the innermost function whose body has a line; None outside of functions.
 
-    >>> first_line("X = 1\\n@cache\\ndef f():\\n    return 2\\n", 4), first_line("X = 1\\n", 1)
+    >>> line_of_function("X = 1\\ndef f():\\n    return 2\\n", 3), line_of_function("X = 1\\n", 1)
     (2, None)
     """
     around = [
-        min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+        node.lineno
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body[0].lineno <= line <= (node.end_lineno or line)
+        if isinstance(node, ast.FunctionDef) and node.body[0].lineno <= line <= (node.end_lineno or line)
     ]
     return max(around, default=None)

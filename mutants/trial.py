@@ -20,7 +20,7 @@ from typing import Self
 
 import pytest
 
-from mutants.calls import Calls, Only, Recorder
+from mutants.calls import Calls, Only, Recorder, with_records
 from mutants.mutations import Mutant
 
 KILLED = ("killed", "timeout")
@@ -103,12 +103,17 @@ class Trials:
     def measure(self, package: str) -> None:
         """Run the tests of a package without any change, and record which functions they call."""
         copy, written = self.free[0], self.folder / f"{package}.json"
+        files = [file.relative_to(self.root) for file in self.root.glob(f"src/remnant/{package}/**/*.py")]
+        for file in files:
+            (copy / file).write_text(with_records(str(file), (self.root / file).read_text()))
         paths = [f"src/remnant/{package}", f"tests/{package}"]
-        pid = _fork(lambda: _pytest(copy, paths, Recorder(copy / "src", written)))
+        pid = _fork(lambda: _pytest(copy, paths, Recorder(written)))
         if os.waitpid(pid, 0)[1]:
             output = (copy / "output.txt").read_text()[-2000:]
             sys.exit(f"The tests of {package} fail without any change of the source:\n{output}")
-        self.calls[package] = Calls(written, copy)
+        for file in files:
+            shutil.copy(self.root / file, copy / file)
+        self.calls[package] = Calls(written)
 
     def run(self, mutants: list[Mutant]) -> Iterator[tuple[Mutant, str]]:
         """Yield each mutant with its outcome, as soon as it is known."""
