@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli_helpers import Invoke
 from learner_helpers import small_learner
-from own_files import write_folder
+from own_files import table_of_images, write_folder
 from PIL import Image
 
 
@@ -48,8 +48,8 @@ def test_learn_leaves_the_state_untouched_and_lists_suspects(home: Path, invoke:
     Path("more/cat/bad.png").write_text("no image")
     done = invoke("learn", "model", "folder:more", "-o", "new", "--data-dir", "cache")
     assert done.code == 0, done.err
-    assert "learned 4 samples; 3 classes" in done.out
-    assert "; 1 left out" in done.out
+    assert "learned 4 samples (1 left out); 3 classes" in done.out
+    assert "suspect labels among all 12 samples" in done.out
     assert "left out: cat/bad.png: expected an intact image" in done.err
     assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == before
     assert "more/cat/1.png" in Path("new/suspects.csv").read_text()
@@ -68,7 +68,41 @@ def test_photos_are_predicted_by_the_square_in_their_centre(home: Path, invoke: 
 def test_export_writes_a_model_and_its_card(home: Path, invoke: Invoke) -> None:
     assert "model card" in invoke("export", "model", "--format", "safetensors", "-o", "a.safetensors").out
     assert Path("a.safetensors").exists()
-    assert Path("a.md").exists()
+    assert Path("a.safetensors.md").exists()
+
+
+def test_export_overwrites_files_only_if_asked_for(home: Path, invoke: Invoke) -> None:
+    words = ("export", "model", "--format", "safetensors", "-o")
+    Path("mine.png").write_text("mine")
+    Path("b.safetensors.md").write_text("mine")
+    for name in ("mine.png", "b.safetensors"):
+        done = invoke(*words, name)
+        assert done.code == 2
+        assert "add --force" in done.err
+    assert Path("mine.png").read_text() == Path("b.safetensors.md").read_text() == "mine"
+    assert invoke(*words, "b.safetensors", "--force").code == 0
+
+
+def test_learn_says_which_samples_and_columns_it_does_not_use(home: Path, invoke: Invoke) -> None:
+    table = table_of_images(
+        Path("more"), ["4", "7", "4", "7"], split=["", "", "test", ""], task=[1, 2, 2, 2], note=["x"] * 4
+    )
+    small_learner(labels=("4", "7")).save("model")
+    done = invoke("learn", "model", f"table:{table}", "-o", "new", "--data-dir", "cache")
+    assert done.code == 0, done.err
+    assert "note: samples of the test split, which are not learned: 1" in done.err
+    assert "note: the column task is not used" in done.err
+    assert "note: columns that are not used: 'note'" in done.err
+
+
+def test_an_audit_overwrites_nothing_but_an_earlier_page(invoke: Invoke) -> None:
+    table = table_of_images(Path("photos"), ["a", "b"] * 4)
+    before = table.read_bytes()
+    for file in (table, Path("photos/images/0.png"), Path("photos")):
+        done = invoke("audit", f"table:{table}", "net=small:4", "epochs=2", "-o", str(file))
+        assert done.code == 2
+        assert "expected a new file or an earlier page" in done.err
+    assert table.read_bytes() == before
 
 
 @pytest.mark.parametrize(

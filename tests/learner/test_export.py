@@ -48,7 +48,7 @@ def test_the_graph_of_a_head_on_features_includes_the_backbone(tmp_path: Path) -
     learner.save(tmp_path)
     said = export(tmp_path, model, "safetensors", tmp_path / "a.safetensors")
     assert "without its frozen backbone" in said
-    assert f"frozen backbone: sha256 of its weights {'0' * 64}" in (tmp_path / "a.md").read_text()
+    assert f"frozen backbone: sha256 of its weights {'0' * 64}" in (tmp_path / "a.safetensors.md").read_text()
 
 
 def test_exported_weights_are_the_model_itself(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_exported_weights_are_the_model_itself(tmp_path: Path) -> None:
     model = read_model(tmp_path / "a.safetensors")
     x = random_inputs(model, 4)
     assert model.logits(x).equal(read_model(find_model(tmp_path)).logits(x))
-    assert "classes, in the order of the logits: [4, 7]" in (tmp_path / "a.md").read_text()
+    assert "classes, in the order of the logits: [4, 7]" in (tmp_path / "a.safetensors.md").read_text()
 
 
 def test_the_card_of_a_run_has_data_noise_metrics_and_settings(run_in: RunIn) -> None:

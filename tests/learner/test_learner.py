@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import tiny_config
+from PIL import Image
 from run_helpers import RunIn, final_state, flat
 from tiny_features import TinyFeatures
 from torch import Tensor, nn
@@ -17,7 +19,9 @@ from remnant import Learner
 from remnant.data.pretrained import WeightsFile
 from remnant.errors import RemnantError
 from remnant.experiment.build import build_stream
+from remnant.learner.inputs import to_images
 from remnant.nets import NETS, Features
+from remnant.stream import Task
 
 TINY: dict[str, Any] = {"net": "small:4", "buffer_size": 20, "epochs": 2, "batch": 8}
 FIRST = (("ant", "bee"), ("ant", "bee", "cat"), ("bee", "cat"), ("cat", "dog"), ("ant", "dog"))
@@ -99,7 +103,9 @@ def test_old_weights_and_samples_stay_when_the_head_grows() -> None:
     before = learner._trained().state_dict()
     body, x = before["weights"]["net"]["body.0.weight"].clone(), before["buffer"]["x"].clone()
     head = before["weights"]["net"]["head.weight"].clone()
-    learner._extend(["cat"])
+    assert learner._spec is not None
+    spec = replace(learner._spec, classes=("ant", "bee", "cat"))
+    learner._grow(spec, ["ant", "bee", "cat"])
     after = learner._trained().state_dict()
     assert torch.equal(after["weights"]["net"]["body.0.weight"], body)
     assert torch.equal(after["weights"]["net"]["head.weight"][:2], head)
@@ -166,11 +172,77 @@ def test_a_module_with_features_grows_and_one_with_logits_does_not(tmp_path: Pat
         (lambda: Learner(**TINY).learn(*task(0)).predict(np.zeros((1, 1, 9, 9))), "shape"),
         (lambda: Learner(**TINY, classes=["a", "a"]), "each class once"),
         (lambda: Learner.load("nowhere"), "expected a saved learner"),
+        (lambda: Learner(**TINY).save("nowhere"), "Call learn first"),
+        (lambda: Learner(image_size=-3), "0 or a number from 8 to 1024"),
+        (lambda: Learner(noise="symmetric:0.4"), "noise: expected a setting of the method or of training"),
+        (
+            lambda: Learner(**TINY).learn(images(2, 0), [torch.tensor([1, 0])] * 2),
+            "all strings or all integers",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence(attempt: Any, expected: str) -> None:  # noqa: ANN401
     with pytest.raises(RemnantError, match=expected):
         attempt()
+
+
+def interrupted(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupt a call of learn in the middle of an epoch."""
+    take, calls = Task.take, iter(range(3))
+
+    def until_interrupted(self: Task, index: Tensor) -> Any:  # noqa: ANN401
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return take(self, index)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Task, "take", until_interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            learner.learn(*task(1))
+
+
+def test_an_interrupted_learner_is_not_used_any_more_and_the_saved_one_is_intact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = Learner("er", **TINY).learn(*task(0))
+    learner.save(tmp_path)
+    interrupted(learner, monkeypatch)
+    for attempt in (
+        lambda: learner.learn(*task(2)),
+        lambda: learner.save(tmp_path),
+        lambda: learner.predict(images(2, 0)),
+        learner.suspects,
+    ):
+        with pytest.raises(RemnantError, match="Load the saved learner again"):
+            attempt()
+    assert_same(Learner.load(tmp_path).learn(*task(1)), Learner("er", **TINY).learn(*task(0)).learn(*task(1)))
+
+
+def test_images_that_do_not_fit_leave_a_new_learner_unchanged() -> None:
+    net = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64, 2))
+    learner = Learner("er", **(TINY | {"net": net}))
+    with pytest.raises(RemnantError, match="expected a network from inputs"):
+        learner.learn(np.zeros((8, 8, 8, 1), np.uint8), [1, 2] * 4)
+    learner.learn(np.zeros((8, 8, 8, 3), np.uint8), ["a", "b"] * 4)
+    assert learner.classes_.tolist() == ["a", "b"]
+
+
+def test_settings_of_components_have_the_names_of_the_command_line() -> None:
+    learner = Learner("er+fit", **TINY, **{"consolidation.epochs": 2})
+    assert learner._config().consolidation.epochs == 2
+
+
+def test_a_run_is_not_overwritten_by_a_learner(run_in: RunIn) -> None:
+    folder = run_in(tiny_config(tasks=2, epochs=2))
+    before = (folder / "model.safetensors").read_bytes()
+    with pytest.raises(RemnantError, match="found a run"):
+        Learner("er", **TINY).learn(*task(0)).save(folder)
+    assert (folder / "model.safetensors").read_bytes() == before
+
+
+def test_images_with_a_palette_have_the_colours_of_the_palette() -> None:
+    red = Image.new("RGB", (8, 8), (255, 0, 0)).convert("P")
+    assert to_images([red])[0, :, 0, 0].tolist() == [255, 0, 0]
 
 
 def test_a_run_without_statistics_continues_after_the_ids_in_its_buffer(run_in: RunIn) -> None:

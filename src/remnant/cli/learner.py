@@ -39,23 +39,27 @@ def learn(
     """
     from remnant.experiment.checkpoint import write_atomically
     from remnant.learner.learner import Learner
+    from remnant.learner.saved import check_folder
     from remnant.learner.sources import read_data
     from remnant.suspects.table import csv_file
 
     if out.resolve() == state.resolve():
         raise RemnantError(f"{out}: expected another folder than STATE, which is not changed. Choose one.")
+    check_folder(out)
     learner = Learner.load(state)
     samples = read_data(data, data_dir, learner.image_size)
     for file, reason in samples.left_out.items():
         typer.echo(f"left out: {printable(file)}: {printable(reason)}", err=True)
+    for note in samples.notes:
+        typer.echo(f"note: {printable(note)}", err=True)
     learner.learn(samples).save(out)
     table = learner.suspects()
     write_atomically(out / "suspects.csv", csv_file(table))
     suspect = sum(row.is_suspect for row in table)
-    left_out = f"; {len(samples.left_out):,} left out" if samples.left_out else ""
+    left_out = f" ({len(samples.left_out):,} left out)" if samples.left_out else ""
     typer.echo(
-        f"learned {len(samples.labels):,} samples; {len(learner.classes_)} classes; {suspect:,} suspect "
-        f"labels{left_out}"
+        f"learned {len(samples.labels):,} samples{left_out}; {len(learner.classes_)} classes; {suspect:,} "
+        f"suspect labels among all {len(table):,} samples that were learned"
     )
     typer.echo(out)
 
@@ -99,18 +103,21 @@ def export(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A finished run or a saved learner.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="File to write.")],
     format: Annotated[str, typer.Option("--format", metavar="onnx|safetensors", help="Format.")] = "onnx",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
 ) -> None:
     """Write a model as ONNX or safetensors.
 
-    An ONNX graph takes raw uint8 images, and its outputs are compared with those of torch.
+    An ONNX graph takes raw uint8 images, and its outputs are compared with those of torch. A model card is
+    written beside the file: FILE.md.
 
     Example: remnant export model -o model.onnx
     """
-    from remnant.learner.export import export as write
+    from remnant.learner.export import check_target, export as write
     from remnant.models.model import find_model, read_model
 
     if format not in ("onnx", "safetensors"):
         raise RemnantError(f"--format: expected onnx or safetensors, got {format}.")
+    check_target(out, force)
     typer.echo(write(model, read_model(find_model(model)), format, out))
 
 
@@ -145,6 +152,10 @@ def audit(
     if decisions is not None:
         _apply(decisions, *options.parse(ctx, method=method, seed=seed), output, options)
         return
+    from remnant.report.audit.page import check_page
+
+    if output is not None:
+        check_page(output)
     folder = carry_out(ctx, method, seed, options)
     if folder is None:
         return

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import os
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,9 +88,25 @@ def onnx_difference(model: Model, content: bytes) -> float:
     return float(np.abs(found - model.logits(x).numpy()).max())
 
 
+def card_of(target: Path) -> Path:
+    """Return the file of the model card beside an exported model."""
+    return target.with_name(f"{target.name}.md")
+
+
+def check_target(target: Path, overwrite: bool) -> None:
+    """Raise RemnantError if a model cannot be written to a file, or would replace one without being asked."""
+    if not target.parent.is_dir():
+        raise RemnantError(f"{target}: expected a file in an existing folder. Create {target.parent} first.")
+    for path in (target, card_of(target)):
+        if os.path.lexists(path) and not (overwrite and path.is_file()):
+            raise RemnantError(
+                f"{path}: expected a new file, but it exists. Choose another name, or add --force."
+            )
+
+
 def export(folder: Path, model: Model, kind: str, target: Path) -> str:
     """Write a model with its card, and return a sentence about what was written."""
-    card = target.with_name(f"{target.stem}.md")
+    card = card_of(target)
     if kind == "safetensors":
         write_atomically(target, find_model(folder).read_bytes())
         about = "the weights and a description of the network"

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 from torch import Tensor
 
 from remnant.data.dataset import InMemory
@@ -72,7 +73,11 @@ def to_images(images: Any) -> Tensor:  # noqa: ANN401
 
 
 def _array(image: Any) -> NDArray[Any]:  # noqa: ANN401
-    return image.numpy(force=True) if isinstance(image, Tensor) else np.asarray(image)
+    if isinstance(image, Tensor):
+        return image.numpy(force=True)
+    if isinstance(image, Image.Image) and image.mode not in ("L", "RGB"):
+        image = image.convert("RGB")  # the values of a palette, for example, are no colours
+    return np.asarray(image)
 
 
 def _bytes(found: NDArray[Any]) -> NDArray[np.uint8]:
@@ -93,7 +98,7 @@ def to_labels(labels: Any) -> list[Label]:  # noqa: ANN401
     values = labels.tolist() if isinstance(labels, Tensor | np.ndarray) else labels
     if not isinstance(values, Iterable) or isinstance(values, str):
         raise RemnantError(f"expected a list of labels, got {type(labels).__name__}.")
-    found = [value.item() if isinstance(value, Tensor | np.generic) else value for value in values]
+    found = [value.item() if _is_number(value) else value for value in values]
     kinds = {type(value) for value in found}
     if not kinds <= {str} and not kinds <= {int}:
         names = ", ".join(sorted(kind.__name__ for kind in kinds))
@@ -101,6 +106,10 @@ def to_labels(labels: Any) -> list[Label]:  # noqa: ANN401
     if any(value == "" for value in found):
         raise RemnantError(f"expected a label for each image, got none at position {found.index('')}.")
     return cast(list[Label], found)
+
+
+def _is_number(value: Any) -> bool:  # noqa: ANN401
+    return isinstance(value, np.generic) or (isinstance(value, Tensor) and value.numel() == 1)
 
 
 def with_channels(x: Tensor, channels: int) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from remnant.config import Config
 from remnant.config.own_data import default_lr, default_net
+from remnant.config.recipe import nested
 from remnant.data import Spec
 from remnant.data.dataset import InMemory, Source
 from remnant.engine.threads import compute_threads
@@ -25,8 +26,14 @@ from remnant.experiment.checkpoint import content_errors
 from remnant.features import embed, embed_filled, load_frozen
 from remnant.learner.growth import grown
 from remnant.learner.inputs import to_images, to_labels, to_samples
-from remnant.learner.received import SIDE, Embed, first_spec, received, side_of
-from remnant.learner.saved import SavedLearner, read_learner, write_learner
+from remnant.learner.received import SIDE, Embed, check_side, first_spec, received, side_of
+from remnant.learner.saved import (
+    OF_STREAM,
+    SavedLearner,
+    read_learner,
+    settings_of_learner,
+    write_learner,
+)
 from remnant.learner.sources import Arrived, Samples
 from remnant.methods.protocol import Algorithm, StepDone, TaskLearner
 from remnant.models.description import config_for, names_of
@@ -69,10 +76,11 @@ class Learner:
         first images, crops, and flips colour images; features need none. Image files are resized to
         `image_size`, by default that of a pretrained network, else 32.
         """
+        check_side(image_size)
         net = default_net(image_size or SIDE) if net is None else net
         net = GivenModule(net, head) if isinstance(net, nn.Module) else net
-        self._settings = {"method": method, "net": net, "buffer_size": buffer_size, "lr": default_lr(net)}
-        self._settings |= settings
+        own = {"method": method, "net": net, "buffer_size": buffer_size, "lr": default_lr(net)}
+        self._settings = nested(own | settings_of_learner(settings))
         self._labels: list[Label] = [] if classes is None else _distinct(to_labels(classes))
         self._transform, self._image_size = transform, image_size
         self._spec: Spec | None = None
@@ -82,6 +90,7 @@ class Learner:
         self._evidence: list[Evidence] = []
         self._backbone: Backbone | None = None  # loaded when it is needed
         self._left_out: dict[str, str] = {}
+        self._is_learning = False  # true after a call of `learn` that did not finish
         self._config()  # reports mistakes at once
 
     @property
@@ -108,18 +117,21 @@ class Learner:
         """Learn a task: images with labels, a dataset of pairs, a folder of class folders, or a name of data.
 
         Names are those of `remnant run`: `folder:DIR`, `table:FILE.csv`, `hf:NAME` or a dataset; `left_out`
-        lists the files that cannot be used. If learning fails or is interrupted, load the saved learner
-        again: its weights may have changed.
+        lists the files that cannot be used. Samples that do not fit leave the learner unchanged. If training
+        itself fails or is interrupted, the learner cannot be used any more: load the saved one again.
         """
+        self._check_finished()
         samples = to_samples(images, labels, self.image_size)
         if len({type(label) for label in [*self._labels, *samples.labels]}) > 1:
             raise RemnantError("expected labels that are all strings or all integers, got both.")
-        new = sorted(set(samples.labels) - set(self._labels))
-        self._know(samples.images, [*self._labels, *new])
+        known = [*self._labels, *sorted(set(samples.labels) - set(self._labels))]
         with memory_errors(), compute_threads(self._config().threads):
-            x = self._received(samples.images, embed_filled)
-            self._extend(new)
+            spec = self._spec_with(known, samples.images)
+            x = self._received(samples.images, spec, embed_filled)
+            self._grow(spec, known)
+            self._is_learning = True
             self._learn(x, samples)
+            self._is_learning = False
         self._left_out = dict(samples.left_out)
         return self
 
@@ -133,7 +145,8 @@ class Learner:
         """Return the probabilities of the classes, (n, C)."""
         learner, images = self._trained(), InMemory(to_images(images))
         with compute_threads(self._config().threads):
-            logits = learner.predict(self._received(images, embed))
+            assert self._spec is not None
+            logits = learner.predict(self._received(images, self._spec, embed))
             probabilities: NDArray[np.float32] = logits.softmax(1).cpu().numpy()
         return probabilities
 
@@ -160,13 +173,13 @@ class Learner:
 
     def save(self, folder: str | Path) -> None:
         """Save the complete state to a folder, atomically: an existing learner in it is replaced or kept."""
+        learner, config = self._trained(), self._config()
         assert self._spec is not None
-        config = self._config()
         saved = SavedLearner(
             self._spec, tuple(self._labels), config.table(), self._tasks, self._samples, tuple(self._files),
-            self._evidence, self._trained().state_dict(),
+            self._evidence, learner.state_dict(),
         )  # fmt: skip
-        write_learner(Path(folder), saved, self._trained().network(), config)
+        write_learner(Path(folder), saved, learner.network(), config)
 
     @classmethod
     def load(cls, folder: str | Path, net: Any = None, head: int | None = None) -> "Learner":  # noqa: ANN401
@@ -178,7 +191,7 @@ class Learner:
 
     @classmethod
     def _restored(cls, saved: SavedLearner, folder: Path, net: Any, head: int | None) -> "Learner":  # noqa: ANN401
-        settings = {k: v for k, v in saved.settings.items() if k not in ("data", "tasks", "name")}
+        settings = {k: v for k, v in saved.settings.items() if k not in OF_STREAM}
         settings |= {} if net is None else {"net": net, "head": head}
         learner = cls(**settings, classes=saved.labels)
         learner._spec, learner._transform = saved.spec, saved.spec.transform  # type: ignore[assignment]
@@ -186,7 +199,7 @@ class Learner:
         learner._files, learner._evidence = list(saved.files), list(saved.evidence)
         if saved.pretrained is not None:
             check_pretrained(learner._config(), saved.pretrained, folder)
-        learner._learner = learner._build()
+        learner._learner = learner._build(saved.spec)
         learner._learner.load_state_dict(saved.state)
         learner._skip_stored_ids()
         return learner
@@ -198,56 +211,51 @@ class Learner:
         self._files += [""] * (used - self._samples)
         self._samples = max(self._samples, used)
 
-    def _know(self, images: Source, labels: Sequence[Label]) -> None:
-        """Determine the spec by the first images."""
+    def _spec_with(self, labels: Sequence[Label], images: Source) -> Spec:
+        """Return the spec with these classes; that of the first call is determined by its images."""
         if self._spec is not None:
-            return
+            return replace(self._spec, classes=names_of(labels))
         if len(labels) < 2:
             raise RemnantError(
                 f"expected samples of at least two classes in the first call, got {labels}. Give the "
                 "classes beforehand: classes=[...]."
             )
-        self._labels = self._labels or list(labels)
-        classes, config = names_of(self._labels), self._config()
-        self._spec = first_spec(images, classes, config, self._transform, self.image_size)
+        return first_spec(images, names_of(labels), self._config(), self._transform, self.image_size)
 
-    def _received(self, images: Source, embed: Embed) -> Tensor:
+    def _received(self, images: Source, spec: Spec, embed: Embed) -> Tensor:
         """Return what the method receives: images that fit the spec, or their features."""
-        assert self._spec is not None
         config = self._config()
         if embeds(config) and self._backbone is None:
             self._backbone = load_frozen(config.net, build_backend(config))
-        return received(images, self._spec, self._backbone, embed)
+        return received(images, spec, self._backbone, embed)
 
-    def _extend(self, new: Sequence[Label]) -> None:
-        """Build the learner, or let it grow if there are new classes."""
-        assert self._spec is not None
-        added = [label for label in new if label not in self._labels]
-        if self._learner is None:
-            self._labels += added
-            self._spec = replace(self._spec, classes=names_of(self._labels))
-            self._learner = self._build()
-        elif added:
-            net, state, before = self._settings["net"], self._learner.state_dict(), len(self._labels)
-            if isinstance(net, GivenModule):
+    def _grow(self, spec: Spec, labels: list[Label]) -> None:
+        """Build the learner, or another one with more classes and the same state."""
+        learner = self._learner
+        if learner is None or len(labels) > len(self._labels):
+            net = self._settings["net"]
+            if learner is not None and isinstance(net, GivenModule):
                 net.check_grows()
-            self._labels += added
-            self._spec = replace(self._spec, classes=names_of(self._labels))
-            self._learner = self._build()
-            self._learner.load_state_dict(grown(self._learner.state_dict(), state, before, len(self._labels)))
+            larger = self._build(spec)
+            if learner is not None:
+                before, after = learner.state_dict(), larger.state_dict()
+                larger.load_state_dict(grown(after, before, len(self._labels), len(labels)))
+            learner = larger
+        self._spec, self._labels, self._learner = spec, labels, learner
 
-    def _config(self) -> Config:
-        return config_for(self._spec or _ANY, self._settings)
+    def _config(self, spec: Spec | None = None) -> Config:
+        return config_for(spec or self._spec or _ANY, self._settings)
 
-    def _build(self) -> TaskLearner:
-        config = self._config()
+    def _build(self, spec: Spec) -> TaskLearner:
+        config = self._config(spec)
         backend = build_backend(config)
         setup = replace(config.setup(), device=backend.device)
         new_net = net_builder(config, setup.spec, backend)
         return config.to_method().build(setup, new_net, Generators.from_seed(config.seed), None)
 
     def _learn(self, x: Tensor, samples: Samples) -> None:
-        learner, number = self._trained(), {label: i for i, label in enumerate(self._labels)}
+        learner, number = self._learner, {label: i for i, label in enumerate(self._labels)}
+        assert learner is not None
         y = torch.tensor([number[label] for label in samples.labels])
         device, id = build_backend(self._config()).device, torch.arange(len(y)) + self._samples
         source = Arrived(x.to(device), self._samples)
@@ -261,7 +269,15 @@ class Learner:
         if (statistics := learner.statistics(task)) is not None:
             self._evidence.append(evidence_of(task, statistics, learner.predict))
 
+    def _check_finished(self) -> None:
+        if self._is_learning:
+            raise RemnantError(
+                "expected a learner whose last call of learn has finished, got one that was interrupted or "
+                "failed in training. Load the saved learner again: Learner.load(FOLDER)."
+            )
+
     def _trained(self) -> TaskLearner:
+        self._check_finished()
         if self._learner is None:
             raise RemnantError(
                 "expected a learner that has learned something, got a new one. Call learn first."

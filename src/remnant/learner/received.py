@@ -24,6 +24,12 @@ PART = 256  # images whose features are computed at a time
 Embed = Callable[[Backbone, Tensor, torch.device], Tensor]
 
 
+def check_side(image_size: object) -> None:
+    """Raise RemnantError for a side length of image files that own data cannot have."""
+    if not isinstance(image_size, int) or not (image_size == 0 or 8 <= image_size <= 1024):
+        raise RemnantError(f"image_size: expected 0 or a number from 8 to 1024, got {image_size!r:.60}.")
+
+
 def side_of(net: object, image_size: int) -> int:
     """Return the side length of image files; if `image_size` is 0, that of a pretrained network, else 32."""
     return image_size or (net.pretrained.size if isinstance(net, Features) else SIDE)

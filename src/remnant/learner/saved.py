@@ -29,6 +29,8 @@ from remnant.suspects.trajectory import Statistics
 
 FILE = "learner.safetensors"
 FORMAT = 1
+# Settings of the stream of a run, which a learner does not have.
+OF_STREAM = ("data", "tasks", "name", "noise", "per_class", "split", "class_order", "validation")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +48,28 @@ class SavedLearner:
     pretrained: Sequence[str] | None = None  # sha256 of weights that the network needs; None: checked before
 
 
+def settings_of_learner(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings; raise RemnantError if one of them is about a stream."""
+    if wrong := [name for name in settings if name.partition(".")[0] in OF_STREAM]:
+        raise RemnantError(
+            f"{wrong[0]}: expected a setting of the method or of training, got one of a stream, which "
+            "remnant.run has. A learner gets its samples by learn(images, labels)."
+        )
+    return settings
+
+
+def check_folder(folder: Path) -> None:
+    """Raise RemnantError if a folder has the files of a run, some of which a saved learner would replace."""
+    if any((folder / name).exists() for name in ("result.json", "checkpoint", "config.toml")):
+        raise RemnantError(
+            f"{folder}: expected a new folder, or that of a saved learner, found a run, which would be "
+            "damaged. Choose another folder."
+        )
+
+
 def write_learner(folder: Path, saved: SavedLearner, net: nn.Module, config: Config) -> None:
     """Write a saved learner and its model; each file completely or not at all."""
+    check_folder(folder)
     content = pack(
         {
             "format": FORMAT,
@@ -104,13 +126,9 @@ def _from_run(folder: Path) -> SavedLearner:
             f"{folder}: expected a finished run with its checkpoint, but {short_reason(error)}."
         ) from error
     samples = 1 + max([int(found.id.max()) for found in statistics], default=-1)
-    settings = {k: v for k, v in read_recipe(str(folder)).items() if k not in _OF_STREAM}
+    settings = {k: v for k, v in read_recipe(str(folder)).items() if k not in OF_STREAM}
     tasks, learner = state["history"]["tasks"], state["learner"]
     return SavedLearner(model.spec, model.labels, settings, tasks, samples, ("",) * samples, [], learner)
-
-
-# Settings of the stream of a run, which a learner does not have.
-_OF_STREAM = ("noise", "per_class", "split", "class_order", "validation")
 
 
 def _plain(evidence: Evidence) -> dict[str, Any]:

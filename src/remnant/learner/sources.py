@@ -4,7 +4,7 @@ n images.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from torch import Tensor
 from remnant.data import OwnData, data_dir, load, names, parse_own_data
 from remnant.data.dataset import Indices, Source
 from remnant.data.images import ImageList
+from remnant.data.own.listing import Listing
 from remnant.errors import RemnantError
 from remnant.extensions import is_own_data
 from remnant.models.model import Label
@@ -28,6 +29,7 @@ class Samples:
     labels: list[Label]
     files: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)  # file or row -> reason
+    notes: tuple[str, ...] = ()  # what a user should know of the samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,8 @@ def read_data(data: str | Path, folder: Path | None, side: int) -> Samples:
     if is_own_data(text):
         return _own_samples(replace(parse_own_data(text), image_size=side), data_dir(folder))
     if text not in names():
+        if text.endswith(".csv") and os.path.isfile(text):
+            raise RemnantError(f"{text}: expected the name of data, got a file. Write table:{text}.")
         raise RemnantError(
             f"{text}: expected a folder of class folders, folder:DIR, table:FILE.csv, hf:NAME or a dataset "
             f"({', '.join(names())})."
@@ -80,4 +84,13 @@ def _own_samples(own: OwnData, folder: Path | None) -> Samples:
         labels=[listing.labels[i] for i in decoded.index[kept]],
         files=tuple(os.path.join(home, images.files[i]) for i in decoded.index[kept]),
         left_out={**listing.left_out, **decoded.skipped},
+        notes=tuple(_notes(listing, int(is_test.sum()))),
     )
+
+
+def _notes(listing: Listing, tests: int) -> Iterator[str]:
+    yield from listing.notes
+    if tests:
+        yield f"samples of the test split, which are not learned: {tests:,}"
+    if len(set(listing.task)) > 1:
+        yield "the column task is not used: all samples are learned as one task"

@@ -91,6 +91,18 @@ def test_a_true_class_without_samples_is_unknown(tmp_path: Path) -> None:
     assert (data.truth == UNKNOWN).sum() + (data.test_y == UNKNOWN).sum() == 1
 
 
+def test_true_labels_that_are_no_class_are_noted(tmp_path: Path) -> None:
+    truth = ["Ant", "bee", "bee", "bee", "ant", "bee"]
+    split = ["test", "test", "", "", "", ""]
+    data = table(table_of_images(tmp_path, ["ant", "bee"] * 3, split=split, true_label=truth))
+    assert len(data.test) == 1
+    assert any("Ant; did you mean 'ant'?; test samples with them are left out" in n for n in data.notes)
+    with pytest.raises(RemnantError, match="Ant; did you mean 'ant'"):
+        table(
+            table_of_images(tmp_path, ["ant", "ant", "bee"], split=["test", "", ""], true_label=["Ant"] * 3)
+        )
+
+
 def test_labels_that_are_declared_clean_are_true(photos: OwnData, tmp_path: Path) -> None:
     data = load(replace(photos, clean=True), tmp_path)
     assert data.is_clean
@@ -132,6 +144,11 @@ def test_a_table_may_name_absolute_paths_and_folders_above(tmp_path: Path) -> No
 def test_settings_out_of_range_are_an_error(photos: OwnData, changes: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"expected {next(iter(changes))} "):
         replace(photos, **changes)  # type: ignore[arg-type]
+
+
+def test_a_name_without_a_path_is_an_error() -> None:
+    with pytest.raises(RemnantError, match="expected a path or a name after the colon"):
+        parse_own_data("folder: ")
 
 
 def test_another_name_is_not_own_data() -> None:

@@ -44,6 +44,8 @@ def test_optional_columns_are_read(tmp_path: Path) -> None:
         b"\xef\xbb\xbfpath;label\r\na b.png;cat\r\n\r\nx,y.png;\"a \"\"dog\"\"\"\r\n",
         b" label \tpath\n cat\ta b.png\n\"a \"\"dog\"\"\"\tx,y.png",
         b"path,label,\ra b.png,cat,\r\"x,y.png\",\"a \"\"dog\"\"\",\r",
+        b"sep=;\r\npath;label\r\na b.png;cat\r\nx,y.png;\"a \"\"dog\"\"\"\r\n",
+        b"\n\npath;label;\"taken, by, whom\"\na b.png;cat;\nx,y.png;\"a \"\"dog\"\"\";\n",
     ],
 )  # fmt: skip
 def test_delimiters_quotes_line_ends_and_a_byte_order_mark(tmp_path: Path, content: bytes) -> None:

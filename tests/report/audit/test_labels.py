@@ -92,6 +92,9 @@ def test_existing_files_are_overwritten_only_if_asked_for_and_sources_never(tmp_
     with pytest.raises(RemnantError, match="but it exists"):
         check_output(other, run, decisions, overwrite=False)
     check_output(other, run, decisions, overwrite=True)
-    for source in (table, decisions):
+    image = tmp_path / "cache" / "model.safetensors"  # of the run
+    image.write_text("")
+    run = dataclasses.replace(run, folder=image.parent)
+    for source in (table, decisions, image, next(tmp_path.glob("**/*.png"))):
         with pytest.raises(RemnantError, match="got one that is read"):
-            check_output(source, dataclasses.replace(run), decisions, overwrite=True)
+            check_output(source, run, decisions, overwrite=True)

@@ -24,4 +24,6 @@ def parse_own_data(text: str) -> OwnData:
     if not is_own_data(text):
         raise RemnantError(f"expected folder:DIR, table:FILE.csv or hf:NAME, got {text!r}.")
     kind, _, path = text.partition(":")
+    if not path.strip():
+        raise RemnantError(f"{text}: expected a path or a name after the colon, got none. Write one.")
     return replace(KINDS[kind], path=path)

@@ -19,7 +19,7 @@ from remnant.data.own.duplicates import content_notes
 from remnant.data.own.image_size import usual_side
 from remnant.data.own.listing import Listing, Mask, held_out, natural_order, shortened
 from remnant.data.rows import Rows
-from remnant.errors import RemnantError
+from remnant.errors import RemnantError, nearest
 from remnant.settings import expect, setting
 from remnant.transforms.image import ImageTransform
 
@@ -121,11 +121,8 @@ class OwnData:
         truth = self._numbers(listing.truth)[index] if listing.truth else given if self.clean else None
         tested = given if truth is None else truth
         train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test & (tested != UNKNOWN))
-        self._check_split(len(train), len(test))
-        unknown = {listing.labels[index[i]] for i in np.flatnonzero(is_test & (given == UNKNOWN))}
-        notes = [
-            f"test samples of classes without training samples are left out: {shortened(sorted(unknown))}"
-        ]
+        notes = self._notes(index[is_test & (given == UNKNOWN)], index[tested == UNKNOWN])
+        self._check_split(len(train), len(test), notes)
         files = listing.images.files
         return Dataset(
             spec=self.spec,
@@ -137,7 +134,7 @@ class OwnData:
             published=len(listing.labels),
             truth=None if truth is None else truth[train],
             skipped=listing.left_out,
-            notes=(*listing.notes, *(notes if unknown else [])),
+            notes=(*listing.notes, *notes),
             files=tuple(files[i] for i in index[train]),
             rows=self._rows(index[test]),
             tested_on=self._tested_on(),
@@ -147,11 +144,25 @@ class OwnData:
         number = {name: i for i, name in enumerate(self.listing.classes)}
         return np.array([number.get(name, UNKNOWN) for name in names], np.int64)
 
-    def _check_split(self, train: int, test: int) -> None:
+    def _notes(self, without_class: Indices, without_truth: Indices) -> list[str]:
+        """Return notes on test samples of unknown classes, and on samples whose true label is no class."""
+        listing, notes = self.listing, []
+        if names := sorted({listing.labels[i] for i in without_class}):
+            notes.append(f"test samples of classes without training samples are left out: {shortened(names)}")
+        if listing.truth and (names := sorted({listing.truth[i] for i in without_truth})):
+            hint = nearest(names[0], listing.classes).rstrip(".")
+            notes.append(
+                f"true labels that are no label of a training sample: {shortened(names)}{hint}; test samples "
+                "with them are left out, and training samples count as noisy"
+            )
+        return notes
+
+    def _check_split(self, train: int, test: int, notes: list[str]) -> None:
         if not train or not test:
+            reason = f" ({'; '.join(notes)})" if notes else ""
             raise RemnantError(
                 f"{self.path}: expected training and test samples, found {train:,} and {test:,} that can be "
-                "read. Add images, or choose another test_share."
+                f"used{reason}. Add images, or choose another test_share."
             )
 
     def _rows(self, test: Indices) -> Rows | None:

@@ -79,10 +79,15 @@ def table_text(file: Path, path: str) -> str:
 
 
 def parse_table(text: str, path: str, label: str = LABEL) -> Table:
-    """Return the rows of a CSV text; the delimiter is that of its header."""
-    lines = text.splitlines()
-    header = lines[0] if lines else ""
-    delimiter = max(DELIMITERS, key=header.count)
+    """Return the rows of a CSV text; the delimiter is that of its header.
+
+    A first line such as `sep=;`, which spreadsheets write, is skipped.
+    """
+    before, line, after = text.partition("\n")
+    if before.strip().lower() in {f"sep={delimiter}" for delimiter in DELIMITERS}:
+        text = f"{line}{after}"  # lines keep their numbers
+    header = next((line for line in text.splitlines() if line.strip()), "")
+    delimiter = max(DELIMITERS, key=lambda mark: (PATH in _cells(header, mark), header.count(mark)))
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: dict[int, Row] = {}
     left_out: dict[str, str] = {}
@@ -98,6 +103,13 @@ def parse_table(text: str, path: str, label: str = LABEL) -> Table:
     if not columns:
         raise RemnantError(f"{path}: expected a CSV file with the columns {PATH} and {label}, found no text.")
     return Table(columns, rows, left_out)
+
+
+def _cells(header: str, delimiter: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([header], delimiter=delimiter))]
+    except csv.Error:
+        return []
 
 
 def _numbered(reader: "_csv.Reader", path: str) -> Iterator[tuple[int, Sequence[str]]]:

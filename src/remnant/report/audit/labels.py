@@ -38,8 +38,13 @@ def write_labels(path: Path, run: AuditedRun, labels: Mapping[int, int], data_di
 
 def check_output(path: Path, run: AuditedRun, decisions: Path, overwrite: bool) -> None:
     """Raise RemnantError if a file would be overwritten, unless that is asked for; sources never are."""
-    own = run.config.data
-    sources = [decisions, *([Path(own.path)] if isinstance(own, OwnData) else [])]
+    own, folder = run.config.data, run.folder
+    files = [file for file in folder.rglob("*") if file.suffix != ".csv" or file.name == "suspects.csv"]
+    sources = [decisions, *files]
+    if isinstance(own, OwnData):
+        sources.append(Path(own.path))
+        if isinstance(images := own.listing.images, ImageList):
+            sources += [images.home / file for file in images.files]
     if os.path.realpath(path) in map(os.path.realpath, sources):
         raise RemnantError(f"{path}: expected a new file, got one that is read. Choose another name.")
     if os.path.lexists(path) and not overwrite:

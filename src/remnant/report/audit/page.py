@@ -4,6 +4,7 @@ import base64
 import hashlib
 import html
 import json
+import os
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 
 from remnant import __version__
+from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import write_atomically
 from remnant.report.audit.samples import AuditedRun
 from remnant.report.html.gallery import data_uri
@@ -19,6 +21,19 @@ from remnant.report.html.page import TEMPLATES as SHARED
 TEMPLATES = Path(__file__).parent / "templates"
 MOST = 500  # samples in a page
 SIDE = 96  # pixels of thumbnails; larger images are reduced
+
+
+def check_page(path: Path) -> None:
+    """Raise RemnantError if something else than an earlier page would be overwritten."""
+    if not os.path.lexists(path):
+        return
+    start = b"<!doctype html>"
+    is_page = path.is_file() and path.open("rb").read(len(start)).lower() == start
+    if not is_page:
+        raise RemnantError(
+            f"{path}: expected a new file or an earlier page, found something else, which would be "
+            "overwritten. Choose another name."
+        )
 
 
 def write_audit(path: Path, run: AuditedRun, most: int = MOST) -> None:
