@@ -47,6 +47,7 @@ def test_lists_of_images_are_stacked() -> None:
         ([np.zeros((2, 2)), np.zeros((3, 3))], "same size"),
         (np.zeros((0, 1, 2, 2)), "shape"),
         (np.full((1, 1, 1, 1), "a"), "expected integers"),
+        ("photos", "Read the files first"),
     ],
 )
 def test_other_images_are_one_error(images: Any, expected: str) -> None:  # noqa: ANN401
@@ -64,6 +65,20 @@ def test_labels_are_plain_strings_or_integers() -> None:
 def test_other_labels_are_one_error(labels: Any) -> None:  # noqa: ANN401
     with pytest.raises(RemnantError, match="expected"):
         to_labels(labels)
+
+
+def test_the_position_of_a_label_that_does_not_fit_is_named() -> None:
+    with pytest.raises(RemnantError, match="got None at position 1"):
+        to_labels(["a", None, "b"])
+
+
+def test_batches_of_a_loader_are_no_dataset() -> None:
+    with pytest.raises(RemnantError, match="got generator without labels"):
+        to_samples((pair for pair in [(np.zeros((1, 8, 8)), 0)]), None, 8)
+
+
+def test_images_may_have_half_precision() -> None:
+    assert to_images(torch.ones(1, 1, 2, 2, dtype=torch.bfloat16)).tolist() == [[[[255, 255], [255, 255]]]]
 
 
 def test_the_numbers_of_images_and_labels_have_to_agree() -> None:

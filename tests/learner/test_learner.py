@@ -227,6 +227,19 @@ def test_images_that_do_not_fit_leave_a_new_learner_unchanged() -> None:
     assert learner.classes_.tolist() == ["a", "b"]
 
 
+def test_a_single_class_is_refused_if_the_loss_cannot_learn_it() -> None:
+    x = images(8, 1)
+    for method, known in (("aer-abs", ["ant", "bee", "new"]), ("er", None)):  # in turn: "new" is not seen yet
+        learner = Learner(method, **TINY, classes=known).learn(*task(0))
+        learner.learn(x, ["new" if known is None else "bee"] * 8)
+    learner = Learner("aer-abs", **TINY).learn(*task(0))
+    for label in ("bee", "new"):
+        with pytest.raises(RemnantError, match=f"got only {label}: aer-abs compares the classes of a call"):
+            learner.learn(x, [label] * 8)
+    assert learner.classes_.tolist() == ["ant", "bee"]
+    learner.learn(x, ["bee", "new"] * 4)
+
+
 def test_settings_of_components_have_the_names_of_the_command_line() -> None:
     learner = Learner("er+fit", **TINY, **{"consolidation.epochs": 2})
     assert learner._config().consolidation.epochs == 2
@@ -235,7 +248,7 @@ def test_settings_of_components_have_the_names_of_the_command_line() -> None:
 def test_a_run_is_not_overwritten_by_a_learner(run_in: RunIn) -> None:
     folder = run_in(tiny_config(tasks=2, epochs=2))
     before = (folder / "model.safetensors").read_bytes()
-    with pytest.raises(RemnantError, match="found a run"):
+    with pytest.raises(RemnantError, match="expected a new folder, or that of a saved learner"):
         Learner("er", **TINY).learn(*task(0)).save(folder)
     assert (folder / "model.safetensors").read_bytes() == before
 

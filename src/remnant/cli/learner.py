@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -39,7 +40,7 @@ def learn(
     """
     from remnant.experiment.checkpoint import write_atomically
     from remnant.learner.learner import Learner
-    from remnant.learner.saved import check_folder
+    from remnant.learner.saved import SUSPECTS, check_folder
     from remnant.learner.sources import read_data
     from remnant.suspects.table import csv_file
 
@@ -54,7 +55,7 @@ def learn(
         typer.echo(f"note: {printable(note)}", err=True)
     learner.learn(samples).save(out)
     table = learner.suspects()
-    write_atomically(out / "suspects.csv", csv_file(table))
+    write_atomically(out / SUSPECTS, csv_file(table))
     suspect = sum(row.is_suspect for row in table)
     left_out = f" ({len(samples.left_out):,} left out)" if samples.left_out else ""
     typer.echo(
@@ -162,8 +163,19 @@ def audit(
     from remnant.report.audit.page import write_audit
     from remnant.report.audit.samples import read_audited
 
-    path = output or folder / "audit.html"
-    write_audit(path, read_audited(folder, options.data_dir), most)
+    path, run = output or folder / "audit.html", read_audited(folder, options.data_dir)
+    write_audit(path, run, most)
+    if held_out := run.held_out:
+        typer.echo(
+            f"note: {held_out:,} images are held out to measure accuracy, and their labels are not judged. "
+            "data.test_share=0.01 holds out fewer.",
+            err=True,
+        )
+    typer.echo(
+        "Open the page in a browser, judge the labels, download the decisions, and apply them:\n"
+        f"  remnant audit --apply decisions.csv {shlex.quote(printable(str(folder)))} -o labels.csv",
+        err=True,
+    )
     typer.echo(os.fsencode(path))
 
 

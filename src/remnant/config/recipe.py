@@ -159,8 +159,8 @@ def _parsed(name: str) -> dict[str, Any]:
     if name not in known and path is None:
         if os.path.isdir(name):
             raise RemnantError(
-                f"{name}: expected a run folder with a file config.toml, found none. Repeat the command that "
-                "started the run."
+                f"{name}: expected a run folder with a file config.toml, found none. For images in a folder "
+                f"for each class, write folder:{name}; a run is repeated by the command that started it."
             )
         if is_in_file(name):
             raise RemnantError(

@@ -128,12 +128,14 @@ def export(folder: Path, model: Model, kind: str, target: Path) -> str:
 def model_card(folder: Path, model: Model) -> str:
     """Return a description of a model in Markdown: inputs, classes, data, noise, metrics and settings."""
     spec, weights = model.spec, sum(p.numel() for p in model.net.parameters())
+    is_head = isinstance(model.net, OnBackbone)
+    network = "a head on a frozen backbone" if is_head else type(model.net).__name__
     lines = [
         f"# Model of {spec.name}",
         "",
         f"- inputs: {spec.dtype} of shape (n, {', '.join(map(str, spec.shape))}), not normalised",
         f"- classes, in the order of the logits: {json.dumps(list(model.labels), ensure_ascii=False)}",
-        f"- network: {type(model.net).__name__}, {weights:,} weights",
+        f"- network: {network}, {weights:,} weights",
     ]
     if isinstance(model.net, OnBackbone):
         about = model.net.backbone.pretrained

@@ -32,7 +32,12 @@ def to_samples(images: Any, labels: Any, side: int) -> Samples:  # noqa: ANN401
         return images
     if isinstance(images, str | Path):
         return read_data(images, None, side)
-    if labels is None and hasattr(images, "__getitem__") and hasattr(images, "__len__"):
+    if labels is None:
+        if not (hasattr(images, "__getitem__") and hasattr(images, "__len__")):
+            raise RemnantError(
+                f"expected images and labels, or a dataset with a length and an index, got "
+                f"{type(images).__name__} without labels. Write learn(images, labels), or pass the dataset."
+            )
         pairs = [images[i] for i in range(len(images))]
         if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
             raise RemnantError(
@@ -52,9 +57,14 @@ def to_images(images: Any) -> Tensor:  # noqa: ANN401
     Accepts (n, K, H, W), (n, H, W, K) and (n, H, W) with K = 1 or 3, of integers in [0, 255] or floats in
     [0, 1], and lists of such images.
     """
+    if isinstance(images, str | Path):
+        raise RemnantError(
+            f"expected images as arrays, got the name {str(images)!r:.100}. Read the files first, or use the "
+            "command remnant predict, which reads files and folders."
+        )
     try:
         if isinstance(images, Tensor):
-            found = images.numpy(force=True)
+            found = _array(images)
         else:
             parts = images if isinstance(images, np.ndarray) else [_array(image) for image in images]
             found = np.asarray(parts)
@@ -74,7 +84,7 @@ def to_images(images: Any) -> Tensor:  # noqa: ANN401
 
 def _array(image: Any) -> NDArray[Any]:  # noqa: ANN401
     if isinstance(image, Tensor):
-        return image.numpy(force=True)
+        return (image.float() if image.dtype == torch.bfloat16 else image).numpy(force=True)
     if isinstance(image, Image.Image) and image.mode not in ("L", "RGB"):
         image = image.convert("RGB")  # the values of a palette, for example, are no colours
     return np.asarray(image)
@@ -99,10 +109,13 @@ def to_labels(labels: Any) -> list[Label]:  # noqa: ANN401
     if not isinstance(values, Iterable) or isinstance(values, str):
         raise RemnantError(f"expected a list of labels, got {type(labels).__name__}.")
     found = [value.item() if _is_number(value) else value for value in values]
-    kinds = {type(value) for value in found}
-    if not kinds <= {str} and not kinds <= {int}:
-        names = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise RemnantError(f"expected labels that are all strings or all integers, got {names}.")
+    kind = str if found and isinstance(found[0], str) else int
+    for position, value in enumerate(found):
+        if type(value) is not kind:
+            raise RemnantError(
+                f"expected labels that are all strings or all integers, got {value!r:.60} at position "
+                f"{position}. Convert them first."
+            )
     if any(value == "" for value in found):
         raise RemnantError(f"expected a label for each image, got none at position {found.index('')}.")
     return cast(list[Label], found)

@@ -35,7 +35,9 @@ from remnant.learner.saved import (
     write_learner,
 )
 from remnant.learner.sources import Arrived, Samples
+from remnant.methods.objective import AsymmetricCrossEntropy
 from remnant.methods.protocol import Algorithm, StepDone, TaskLearner
+from remnant.methods.replay import ReplayLearner
 from remnant.models.description import config_for, names_of
 from remnant.models.model import Label, Model, check_pretrained, to_model
 from remnant.nets import Backbone
@@ -125,6 +127,7 @@ class Learner:
         if len({type(label) for label in [*self._labels, *samples.labels]}) > 1:
             raise RemnantError("expected labels that are all strings or all integers, got both.")
         known = [*self._labels, *sorted(set(samples.labels) - set(self._labels))]
+        self._check_classes(set(samples.labels))
         with memory_errors(), compute_threads(self._config().threads):
             spec = self._spec_with(known, samples.images)
             x = self._received(samples.images, spec, embed_filled)
@@ -268,6 +271,21 @@ class Learner:
         self._files += samples.files or [""] * len(y)
         if (statistics := learner.statistics(task)) is not None:
             self._evidence.append(evidence_of(task, statistics, learner.predict))
+
+    def _check_classes(self, labels: set[Label]) -> None:
+        """Raise RemnantError for a single class if the loss only compares classes of the same batch."""
+        learner = self._learner
+        if not isinstance(learner, ReplayLearner) or len(labels) > 1:
+            return
+        others = zip(self._labels, learner.seen.tolist(), strict=True)
+        is_alone = all(is_seen or label in labels for label, is_seen in others)
+        if is_alone and isinstance(learner.method.objective, AsymmetricCrossEntropy):
+            (label,), method = labels, self._config().label
+            raise RemnantError(
+                f"expected samples of at least two classes, got only {label}: {method} compares the classes of "
+                "a call with each other, and learns nothing from one. Add samples of another class, or start "
+                "a learner with method er."
+            )
 
     def _check_finished(self) -> None:
         if self._is_learning:

@@ -27,7 +27,7 @@ from remnant.settings import read_file
 from remnant.suspects.scores import Evidence
 from remnant.suspects.trajectory import Statistics
 
-FILE = "learner.safetensors"
+FILE, SUSPECTS = "learner.safetensors", "suspects.csv"
 FORMAT = 1
 # Settings of the stream of a run, which a learner does not have.
 OF_STREAM = ("data", "tasks", "name", "noise", "per_class", "split", "class_order", "validation")
@@ -59,11 +59,13 @@ def settings_of_learner(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise RemnantError if a folder has the files of a run, some of which a saved learner would replace."""
-    if any((folder / name).exists() for name in ("result.json", "checkpoint", "config.toml")):
+    """Raise RemnantError unless a folder is new, empty, or that of a saved learner."""
+    found = [path.name for path in folder.glob("*") if not path.match(".*.part")]
+    others = [name for name in sorted(found) if name not in (FILE, MODEL, SUSPECTS)]
+    if others and (FILE not in found or "config.toml" in found):
         raise RemnantError(
-            f"{folder}: expected a new folder, or that of a saved learner, found a run, which would be "
-            "damaged. Choose another folder."
+            f"{folder}: expected a new folder, or that of a saved learner, found {others[0]!r:.100} in it. "
+            "Choose another folder."
         )
 
 

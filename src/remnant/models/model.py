@@ -126,7 +126,7 @@ def find_model(folder: Path) -> Path:
     path = folder if folder.is_file() else folder / FILE
     if not path.is_file():
         raise RemnantError(
-            f"{folder}: expected a finished run or a saved learner, found no {FILE}. Repeat the command that "
-            "started the run, which completes it."
+            f"{folder}: expected a finished run or a saved learner, found no {FILE}. Check the path; a run "
+            "that was interrupted is completed by the command that started it."
         )
     return path

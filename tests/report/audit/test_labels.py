@@ -25,7 +25,7 @@ def test_a_corrected_table_lists_all_files_and_is_the_same_data_but_for_the_labe
     run = table_run(hostile_table(tmp_path), tmp_path / "cache")
     new = (int(run.observed[3]) + 1) % 4
     use = write_labels(tmp_path / "labels.csv", run, {3: new}, None)
-    assert use == f"remnant run table:{tmp_path / 'labels.csv'}"
+    assert use == f"remnant run table:{tmp_path / 'labels.csv'} tasks=1"
     again = table_run(tmp_path / "labels.csv", tmp_path / "cache")
     assert again.data.spec.classes == run.data.spec.classes
     assert set(again.data.spec.classes) == set(HOSTILE)

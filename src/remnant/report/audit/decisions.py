@@ -81,6 +81,8 @@ class _Reader:
             return None
         if decision not in (WRONG, RIGHT):
             raise ValueError(f"expected the decision {WRONG}, {RIGHT} or {SKIP}, found {decision!r:.60}")
+        if decision == RIGHT and not name:
+            return given
         label = self.number.get(name)
         if label is None:
             hint = nearest(name, self.run.classes).rstrip(".")

@@ -30,7 +30,7 @@ def write_labels(path: Path, run: AuditedRun, labels: Mapping[int, int], data_di
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(own, OwnData) and isinstance(own.listing.images, ImageList):
         write_atomically(path, table_file(own, run, corrected, Path(os.path.realpath(path.parent))))
-        return f"remnant run table:{path}"
+        return f"remnant run table:{path} tasks={run.config.tasks}"
     write_atomically(path, number_file(run, corrected, data_dir))
     declared = " data.clean=true" if isinstance(own, OwnData) and not own.clean else ""
     return f"remnant run ...{declared} --noise file:{path}" if run.data.is_clean or declared else ""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from remnant.config import Config
 from remnant.config.recipe import to_config
-from remnant.data import Dataset, data_dir as find_data_dir
+from remnant.data import Dataset, OwnData, data_dir as find_data_dir
 from remnant.data.dataset import Labels
 from remnant.errors import RemnantError
 from remnant.experiment.build import build_dataset
@@ -49,6 +49,12 @@ class AuditedRun:
     def classes(self) -> tuple[str, ...]:
         """Return the names of the classes, in the order of their numbers."""
         return tuple(map(encodable, self.data.spec.classes))
+
+    @property
+    def held_out(self) -> int:
+        """Return the number of a user's images that are held out for testing, whose labels are not judged."""
+        own = self.config.data
+        return len(self.data.test_y) if isinstance(own, OwnData) and own.listing.is_test is None else 0
 
     def file(self, position: int) -> str:
         """Return the file of a sample, or an empty text."""
