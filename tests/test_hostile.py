@@ -65,6 +65,14 @@ def test_a_saved_learner_whose_state_does_not_fit_is_refused(tmp_path: Path) -> 
         TARGETS["learner"].parse(tmp_path, pack(state))
 
 
+def test_a_saved_learner_with_a_huge_id_in_its_buffer_is_refused(tmp_path: Path) -> None:
+    (content,) = TARGETS["learner"].seeds(tmp_path)
+    state = unpack(content)
+    state["learner"]["buffer"]["id"][0] = 2**50
+    with pytest.raises(RemnantError, match="the buffer has the id 1,125,899,906,842,624"):
+        TARGETS["learner"].parse(tmp_path, pack(state))
+
+
 def test_a_carriage_return_in_a_name_starts_no_row_with_a_formula() -> None:
     name = "cat\r=cmd()"
     table = csv_file([Suspect(0, name, 1, True, 0.1, name, name, False)])

@@ -50,6 +50,9 @@ from remnant.suspects.table import Suspect, rows, scored
 from remnant.transforms.image import ImageTransform
 
 
+LARGEST_GAP = 10**8  # by which an id in a buffer may exceed the number of samples that is stored
+
+
 class Learner:
     """Learns images and labels call by call, keeps a small buffer of them, and doubts noisy labels.
 
@@ -211,6 +214,10 @@ class Learner:
         """Continue after the ids in the buffers; a run without statistics does not store how many it used."""
         buffers = [buffer.samples().id for buffer in self._trained().buffers().values()]
         used = 1 + max([int(id.max()) for id in buffers if len(id)], default=-1)
+        if used - self._samples > LARGEST_GAP:
+            raise ValueError(
+                f"the buffer has the id {used - 1:,}, but {self._samples:,} samples were learned"
+            )
         self._files += [""] * (used - self._samples)
         self._samples = max(self._samples, used)
 
@@ -282,9 +289,9 @@ class Learner:
         if is_alone and isinstance(learner.method.objective, AsymmetricCrossEntropy):
             (label,), method = labels, self._config().label
             raise RemnantError(
-                f"expected samples of at least two classes, got only {label}: {method} compares the classes of "
-                "a call with each other, and learns nothing from one. Add samples of another class, or start "
-                "a learner with method er."
+                f"expected samples of at least two classes, got only {label}: {method} compares the classes "
+                "of a call with each other, and learns nothing from one. Add samples of another class, or "
+                "start a learner with method er."
             )
 
     def _check_finished(self) -> None:
