@@ -49,7 +49,6 @@ from remnant.suspects.scores import Evidence
 from remnant.suspects.table import Suspect, rows, scored
 from remnant.transforms.image import ImageTransform
 
-
 LARGEST_GAP = 10**8  # by which an id in a buffer may exceed the number of samples that is stored
 
 
