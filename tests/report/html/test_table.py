@@ -2,7 +2,7 @@ from config_helpers import config_of
 from conftest import tiny_config
 from report_runs import measured, variants
 
-from remnant.report.html.table import result_table, run_table, sentence
+from remnant.report.html.table import caption, label_notes, result_table, run_table, sentence
 
 
 def test_each_method_has_mean_and_error_and_the_paired_difference_to_the_best() -> None:
@@ -19,6 +19,11 @@ def test_each_method_has_mean_and_error_and_the_paired_difference_to_the_best() 
     assert cells[1]["to the best"] == ""
     assert cells[1]["seeds"] == "0-1"
     assert "in the paper" not in table.header
+    assert caption(table) == (
+        "Accuracy, forgetting and purity in percent: mean ± standard error over seeds. To the best: difference "
+        "of the accuracy, paired by seed."
+    )
+    assert label_notes(runs) == []
     assert sentence(runs) == (
         "aer-abs has the highest final average accuracy: 65.0 ± 5.0 %, 23.0 ± 3.0 points above er."
     )
@@ -28,6 +33,16 @@ def test_one_run_has_no_best_method() -> None:
     runs = variants(measured("er", faa=40.0))
     assert result_table(runs)[0].best is None
     assert sentence(runs) == "er has a final average accuracy of 40.0 %."
+
+
+def test_labels_of_unknown_quality_have_the_number_of_suspects_and_a_warning() -> None:
+    found = {"suspect": 1696, "samples": 2399, "noise_rate": 30.8}
+    run = measured(
+        "er", noise_rate=None, tested_on="held-out share, against the given labels", suspects=found
+    )
+    first, second = label_notes(variants(run))
+    assert first.startswith("er, seed 0: 1,696 of 2,399 labels are suspect, and 31 % are estimated")
+    assert "those that are wrong count as mistakes" in second
 
 
 def test_the_numbers_of_the_paper_are_beside_those_of_its_benchmarks() -> None:

@@ -20,7 +20,14 @@ from remnant.report.figures.figure import Figure, save, svg
 from remnant.report.figures.groups import Benchmark, benchmarks, common_settings, method_rank
 from remnant.report.figures.losses import buffer_losses, purity_by_epoch, stream_losses
 from remnant.report.html.gallery import Gallery, galleries
-from remnant.report.html.table import HtmlTable, result_table, run_table, sentence
+from remnant.report.html.table import (
+    HtmlTable,
+    caption,
+    label_notes,
+    result_table,
+    run_table,
+    sentence,
+)
 from remnant.report.runs import FinishedRun, find_runs
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -55,7 +62,7 @@ def _section(benchmark: Benchmark, runs: Sequence[FinishedRun], variants: int) -
         benchmark.title,
         sentence(benchmark.variants),
         table,
-        (*table_notes, *notes),
+        (caption(table), *table_notes, *label_notes(benchmark.variants), *notes),
         tuple(figures(benchmark, diversities)),
         tuple(galleries(benchmark.variants, variants)),
         common_settings(benchmark.runs),

@@ -60,6 +60,40 @@ def result_table(variants: Sequence[Variant]) -> tuple[HtmlTable, list[str]]:
     return HtmlTable(tuple(kept), rows, best if len(variants) > 1 else None), [n for n in notes if n]
 
 
+def caption(table: HtmlTable) -> str:
+    """Return what the numbers of a table of results are.
+
+    >>> caption(HtmlTable(("method", "final average accuracy", "forgetting"), (("er", "40.0", "9.0"),)))
+    'Accuracy and forgetting in percent.'
+    """
+    purity = ", forgetting and purity" if "purity" in table.header else " and forgetting"
+    text = f"Accuracy{purity} in percent"
+    if any("±" in cell for row in table.rows for cell in row):
+        text += ": mean ± standard error over seeds"
+    difference = " To the best: difference of the accuracy, paired by seed."
+    return f"{text}.{difference if 'to the best' in table.header else ''}"
+
+
+def label_notes(variants: Sequence[Variant]) -> list[str]:
+    """Return how many labels are suspect, and what the accuracy is measured against, if truth is unknown."""
+    notes = []
+    for variant, run in ((variant, run) for variant in variants for run in variant.runs):
+        found = run.result.get("suspects")
+        if run.result.get("noise_rate") is not None:
+            continue
+        if found:
+            notes.append(
+                f"{variant.label}, seed {run.seed}: {found['suspect']:,} of {found['samples']:,} labels are "
+                f"suspect, and {found['noise_rate']:.0f} % are estimated to be wrong. remnant audit shows them."
+            )
+        if "given labels" in str(run.result.get("tested_on")):
+            notes.append(
+                "The accuracy is measured against the given labels of held-out samples: those that are wrong "
+                "count as mistakes of the network."
+            )
+    return list(dict.fromkeys(notes))
+
+
 def _summary(variant: Variant, metric: str) -> Summary | None:
     values = [METRICS[metric].of(run) for run in variant.runs]
     return summary([value for value in values if value is not None])
