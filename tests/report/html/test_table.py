@@ -20,8 +20,8 @@ def test_each_method_has_mean_and_error_and_the_paired_difference_to_the_best() 
     assert cells[1]["seeds"] == "0-1"
     assert "in the paper" not in table.header
     assert caption(table) == (
-        "Accuracy, forgetting and purity in percent: mean ± standard error over seeds. To the best: difference "
-        "of the accuracy, paired by seed."
+        "Accuracy, forgetting and purity in percent: mean ± standard error over seeds. To the best: "
+        "difference of the accuracy, paired by seed."
     )
     assert label_notes(runs) == []
     assert sentence(runs) == (

@@ -77,14 +77,14 @@ def caption(table: HtmlTable) -> str:
 def label_notes(variants: Sequence[Variant]) -> list[str]:
     """Return how many labels are suspect, and what the accuracy is measured against, if truth is unknown."""
     notes = []
-    for variant, run in ((variant, run) for variant in variants for run in variant.runs):
+    for label, run in ((variant.label, run) for variant in variants for run in variant.runs):
         found = run.result.get("suspects")
         if run.result.get("noise_rate") is not None:
             continue
         if found:
             notes.append(
-                f"{variant.label}, seed {run.seed}: {found['suspect']:,} of {found['samples']:,} labels are "
-                f"suspect, and {found['noise_rate']:.0f} % are estimated to be wrong. remnant audit shows them."
+                f"{label}, seed {run.seed}: {found['suspect']:,} of {found['samples']:,} labels are suspect, "
+                f"and {found['noise_rate']:.0f} % are estimated to be wrong. remnant audit shows them."
             )
         if "given labels" in str(run.result.get("tested_on")):
             notes.append(
