@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, TypeVar
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -194,10 +194,22 @@ def read_image(file: Path | BinaryIO, side: int, resize: Resize = stretched) -> 
     return np.asarray(resized).transpose(2, 0, 1).copy()
 
 
+def progress_bar(total: int, name: str) -> Any:  # noqa: ANN401
+    """Return a progress bar on standard error; where it is no terminal, it is written once in a minute.
+
+    It has no thread: a thread that cannot be started for lack of memory makes the process wait for ever.
+    """
+    from tqdm import tqdm
+
+    class Bar(tqdm):  # type: ignore[misc]
+        monitor_interval = 0
+
+    return Bar(total=total, desc=name, mininterval=0.1 if sys.stderr.isatty() else 60)
+
+
 def _decode(images: Images, side: int, skipped: dict[str, str]) -> Iterator[Pixels]:
     """Yield batches of all images in order; damaged images are black and are recorded in `skipped`."""
     from torch.utils.data import DataLoader
-    from tqdm import tqdm
 
     files = images.files
     loader: DataLoader[tuple[Tensor, str, str]] = DataLoader(
@@ -206,8 +218,7 @@ def _decode(images: Images, side: int, skipped: dict[str, str]) -> Iterator[Pixe
         num_workers=min(os.cpu_count() or 1, len(files) // IMAGES_PER_WORKER),
         generator=torch.Generator(),  # leaves the global generator unchanged
     )
-    is_terminal = sys.stderr.isatty()
-    with tqdm(total=len(files), desc=images.name, mininterval=0.1 if is_terminal else 60) as bar:
+    with progress_bar(len(files), images.name) as bar:
         for x, problems, system_errors in _until_killed(loader):
             for problem, system_error in zip(problems, system_errors, strict=True):
                 if system_error:

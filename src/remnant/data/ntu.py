@@ -6,8 +6,7 @@ is memory-mapped afterwards.
 
 import math
 import re
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from numpy.typing import NDArray
 from remnant.data.cache import cached, read_array, write_array
 from remnant.data.dataset import Dataset, MemoryMapped, Spec
 from remnant.data.files import FileCheck, root
-from remnant.data.skeleton_file import JOINTS, KEPT, read_people
+from remnant.data.images import progress_bar
+from remnant.data.skeleton_file import JOINTS, KEPT, Joints, read_people
 from remnant.errors import MissingFiles, RemnantError
 from remnant.settings import read_file
 from remnant.transforms.skeleton import SkeletonTransform
@@ -161,10 +161,13 @@ def read_samples(root: Path, samples: Sequence[Sample]) -> NDArray[np.float16]:
     shape = (len(samples), *NTU60.shape)
 
     def make(folder: Path) -> None:
-        from tqdm import tqdm
+        def people() -> Iterator[Joints]:
+            with progress_bar(len(samples), "skeletons") as bar:
+                for sample in samples:
+                    yield read_people(sample.path, FRAMES)
+                    bar.update()
 
-        progress = tqdm(samples, "skeletons", disable=not sys.stderr.isatty())
-        write_array(folder, shape, np.float16, (read_people(s.path, FRAMES) for s in progress))
+        write_array(folder, shape, np.float16, people())
 
     size = math.prod(shape) * np.dtype(np.float16).itemsize
     folder = cached(root, "ntu60", f"{NTU60.shape}\n{listed}", size, make)

@@ -5,7 +5,6 @@ Shapes: B images of K channels, H x W pixels; D features.
 
 import hashlib
 import os
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from remnant.data.dataset import Dataset, MemoryMapped, Source, Spec
+from remnant.data.images import progress_bar
 from remnant.engine.backend import Backend
 from remnant.engine.threads import compute_threads
 from remnant.features.store import FeatureStore, image_digest
@@ -105,15 +105,9 @@ def _compute(
     store: FeatureStore, sources: Sequence[tuple[Source, list[bytes]]], net: Features, backend: Backend
 ) -> None:
     """Compute and store missing features, in parts; each source is given with the digests of its images."""
-    from tqdm import tqdm
-
     backbone = load_frozen(net, backend)
     total = sum(len(missing(store, found)) for _, found in sources)
-    interval = 0.1 if sys.stderr.isatty() else 60  # seconds
-    with (
-        compute_threads(available_threads()),
-        tqdm(total=total, desc="features", mininterval=interval) as bar,
-    ):
+    with compute_threads(available_threads()), progress_bar(total, "features") as bar:
         for source, found in sources:
             images = missing(store, found)
             for start in range(0, len(images), PART):

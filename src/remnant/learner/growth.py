@@ -1,9 +1,15 @@
 """New classes in the state of a learner: heads, stored logits and masks become larger, all else stays."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from remnant.config import Config
+from remnant.errors import RemnantError
+from remnant.methods.objective import AsymmetricCrossEntropy
+from remnant.models.model import Label
 
 OPTIMIZERS = ("momentum", "moments")  # a task starts with new ones
 
@@ -33,3 +39,19 @@ def _padded(new: Tensor, old: Tensor, before: int, after: int) -> Tensor:
         result = torch.nan_to_num(result, nan=0.0)
     result[tuple(slice(size) for size in old.shape)] = old
     return result
+
+
+def check_classes(labels: set[Label], known: Sequence[Label], seen: Tensor | None, config: Config) -> None:
+    """Raise RemnantError for a single class of samples if the loss only compares classes of one batch.
+
+    `seen` tells which of the `known` classes have occurred so far; the loss also compares with the others.
+    """
+    if len(labels) > 1 or seen is None or not isinstance(config.objective, AsymmetricCrossEntropy):
+        return
+    others = zip(known, seen.tolist(), strict=True)
+    if all(is_seen or label in labels for label, is_seen in others):
+        raise RemnantError(
+            f"expected samples of at least two classes, got only {', '.join(map(str, labels))}: {config.label} "
+            "compares the classes of a call with each other, and learns nothing from one. Add samples of "
+            "another class, or start a learner with method er."
+        )

@@ -24,7 +24,7 @@ from remnant.errors import RemnantError, memory_errors
 from remnant.experiment.build import build_backend, embeds, net_builder
 from remnant.experiment.checkpoint import content_errors
 from remnant.features import embed, embed_filled, load_frozen
-from remnant.learner.growth import grown
+from remnant.learner.growth import check_classes, grown
 from remnant.learner.inputs import to_images, to_labels, to_samples
 from remnant.learner.received import SIDE, Embed, check_side, first_spec, received, side_of
 from remnant.learner.saved import (
@@ -35,9 +35,7 @@ from remnant.learner.saved import (
     write_learner,
 )
 from remnant.learner.sources import Arrived, Samples
-from remnant.methods.objective import AsymmetricCrossEntropy
 from remnant.methods.protocol import Algorithm, StepDone, TaskLearner
-from remnant.methods.replay import ReplayLearner
 from remnant.models.description import config_for, names_of
 from remnant.models.model import Label, Model, check_pretrained, to_model
 from remnant.nets import Backbone
@@ -48,8 +46,6 @@ from remnant.suspects.collected import evidence_of
 from remnant.suspects.scores import Evidence
 from remnant.suspects.table import Suspect, rows, scored
 from remnant.transforms.image import ImageTransform
-
-LARGEST_GAP = 10**8  # by which an id in a buffer may exceed the number of samples that is stored
 
 
 class Learner:
@@ -129,8 +125,9 @@ class Learner:
         if len({type(label) for label in [*self._labels, *samples.labels]}) > 1:
             raise RemnantError("expected labels that are all strings or all integers, got both.")
         known = [*self._labels, *sorted(set(samples.labels) - set(self._labels))]
-        self._check_classes(set(samples.labels))
-        with memory_errors(), compute_threads(self._config().threads):
+        config, seen = self._config(), getattr(self._learner, "seen", None)
+        check_classes(set(samples.labels), self._labels, seen, config)
+        with memory_errors(), compute_threads(config.threads):
             spec = self._spec_with(known, samples.images)
             x = self._received(samples.images, spec, embed_filled)
             self._grow(spec, known)
@@ -277,21 +274,6 @@ class Learner:
         self._files += samples.files or [""] * len(y)
         if (statistics := learner.statistics(task)) is not None:
             self._evidence.append(evidence_of(task, statistics, learner.predict))
-
-    def _check_classes(self, labels: set[Label]) -> None:
-        """Raise RemnantError for a single class if the loss only compares classes of the same batch."""
-        learner = self._learner
-        if not isinstance(learner, ReplayLearner) or len(labels) > 1:
-            return
-        others = zip(self._labels, learner.seen.tolist(), strict=True)
-        is_alone = all(is_seen or label in labels for label, is_seen in others)
-        if is_alone and isinstance(learner.method.objective, AsymmetricCrossEntropy):
-            (label,), method = labels, self._config().label
-            raise RemnantError(
-                f"expected samples of at least two classes, got only {label}: {method} compares the classes "
-                "of a call with each other, and learns nothing from one. Add samples of another class, or "
-                "start a learner with method er."
-            )
 
     def _check_finished(self) -> None:
         if self._is_learning:

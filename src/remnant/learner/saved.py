@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from remnant.config import Config
 from remnant.config.recipe import read as read_recipe
@@ -29,6 +29,7 @@ from remnant.suspects.trajectory import Statistics
 
 FILE, SUSPECTS = "learner.safetensors", "suspects.csv"
 FORMAT = 1
+LARGEST_GAP = 10**8  # by which an id in a buffer may exceed the number of samples that is stored
 # Settings of the stream of a run, which a learner does not have.
 OF_STREAM = ("data", "tasks", "name", "noise", "per_class", "split", "class_order", "validation")
 
@@ -67,6 +68,14 @@ def check_folder(folder: Path) -> None:
             f"{folder}: expected a new folder, or that of a saved learner, found {others[0]!r:.100} in it. "
             "Choose another folder."
         )
+
+
+def used_ids(buffers: Sequence[Tensor], samples: int) -> int:
+    """Return how many ids have been used, from those in the buffers; raise ValueError for a damaged id."""
+    used = 1 + max([int(id.max()) for id in buffers if len(id)], default=-1)
+    if used - samples > LARGEST_GAP:
+        raise ValueError(f"the buffer has the id {used - 1:,}, but {samples:,} samples were learned")
+    return used
 
 
 def write_learner(folder: Path, saved: SavedLearner, net: nn.Module, config: Config) -> None:
