@@ -51,7 +51,7 @@ def check_classes(labels: set[Label], known: Sequence[Label], seen: Tensor | Non
     others = zip(known, seen.tolist(), strict=True)
     if all(is_seen or label in labels for label, is_seen in others):
         raise RemnantError(
-            f"expected samples of at least two classes, got only {', '.join(map(str, labels))}: {config.label} "
-            "compares the classes of a call with each other, and learns nothing from one. Add samples of "
-            "another class, or start a learner with method er."
+            f"expected samples of at least two classes, got only {', '.join(map(str, labels))}: "
+            f"{config.label} compares the classes of a call with each other, and learns nothing from one. "
+            "Add samples of another class, or start a learner with method er."
         )

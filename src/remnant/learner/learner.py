@@ -32,6 +32,7 @@ from remnant.learner.saved import (
     SavedLearner,
     read_learner,
     settings_of_learner,
+    used_ids,
     write_learner,
 )
 from remnant.learner.sources import Arrived, Samples
@@ -209,11 +210,7 @@ class Learner:
     def _skip_stored_ids(self) -> None:
         """Continue after the ids in the buffers; a run without statistics does not store how many it used."""
         buffers = [buffer.samples().id for buffer in self._trained().buffers().values()]
-        used = 1 + max([int(id.max()) for id in buffers if len(id)], default=-1)
-        if used - self._samples > LARGEST_GAP:
-            raise ValueError(
-                f"the buffer has the id {used - 1:,}, but {self._samples:,} samples were learned"
-            )
+        used = used_ids(buffers, self._samples)
         self._files += [""] * (used - self._samples)
         self._samples = max(self._samples, used)
 
