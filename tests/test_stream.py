@@ -124,11 +124,11 @@ def test_a_validation_split_without_samples_is_an_error() -> None:
     [
         ({"order": [0, 1, 2, 3, 4, 4]}, "each of the classes 0 to 5 once"),
         ({"order": range(5)}, "each of the classes 0 to 5 once"),
-        ({"sizes": [2, 2]}, "add up to the 6 classes"),
-        ({"sizes": [6, 0]}, "1 or more each"),
-        ({"sizes": []}, "1 or more each"),
-        ({"validation": 1.0}, "in [0, 1), got 1.0"),
-        ({"validation": -0.1}, "in [0, 1), got -0.1"),
+        ({"sizes": [2, 2]}, "add up to 6"),
+        ({"sizes": [6, 0]}, "sizes of 1 or more"),
+        ({"sizes": []}, "sizes of 1 or more"),
+        ({"validation": 1.0}, "in [0, 1), got"),
+        ({"validation": -0.1}, "in [0, 1), got"),
         ({"observed": np.zeros(3, dtype=int)}, "an observed label for each of the"),
     ],
 )

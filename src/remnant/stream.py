@@ -4,7 +4,6 @@ A learner receives a `Task`: inputs, observed labels and ids. True labels and te
 `Stream` and are used by the metrics only. N training samples; C classes, numbered in order of arrival.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from remnant.data.dataset import UNKNOWN, Dataset, InMemory, Labels, Source, Spec
+from remnant.data.dataset import UNKNOWN, Dataset, InMemory, Labels, Source, Spec, fingerprint
 from remnant.data.rows import no_rows, row_tasks
-from remnant.errors import RemnantError
+from remnant.errors import RemnantError, unmet
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,9 +158,8 @@ def make_stream(
 ) -> Stream:
     """Split training samples by observed label and test samples by true label into tasks.
 
-    `order` lists all classes in their order of arrival, and `sizes` the number of classes of each task.
-    If `validation` > 0, this fraction of each observed class is held out of training. The held-out
-    samples, with their observed labels, replace the test split for choosing hyperparameters.
+    `order` lists all classes in their order of arrival, and `sizes` the number of classes of each task. If
+    `validation` > 0, this fraction of each observed class, with these labels, replaces the test split.
     """
     order = class_order(order, data.spec, rng)
     _check_split(observed, sizes, validation, data)
@@ -243,7 +241,7 @@ def _make_stream(
         truth=truth,
         observed=y,
         index=torch.from_numpy(data.index),
-        fingerprint=_fingerprint(data, y),
+        fingerprint=fingerprint(data, y),
         skipped=data.skipped,
         notes=data.notes,
         files=data.files,
@@ -252,19 +250,15 @@ def _make_stream(
 
 
 def _check_split(observed: Labels, sizes: Sequence[int], validation: float, data: Dataset) -> None:
-    classes = len(data.spec.classes)
-    if len(observed) != len(data.index):
-        raise RemnantError(
-            f"expected an observed label for each of the {len(data.index)} training samples of "
-            f"{data.spec.name}, got {len(observed)}."
-        )
-    if min(sizes, default=0) < 1 or sum(sizes) != classes:
-        raise RemnantError(
-            f"expected sizes of tasks, 1 or more each, that add up to the {classes} classes of "
-            f"{data.spec.name}, got {list(sizes)}."
-        )
-    if not 0 <= validation < 1:
-        raise RemnantError(f"expected a validation fraction in [0, 1), got {validation}. For 10 %, use 0.1.")
+    samples, classes, smallest = len(data.index), len(data.spec.classes), min(sizes, default=0)
+    expected = {
+        f"an observed label for each of the {samples} samples": len(observed) == samples,
+        f"sizes of 1 or more that add up to {classes}": smallest > 0 and sum(sizes) == classes,
+        "a validation fraction in [0, 1)": 0 <= validation < 1,
+    }
+    if wrong := unmet(expected):
+        found = f"{len(observed)} labels, sizes {list(sizes)}, validation {validation}"
+        raise RemnantError(f"{data.spec.name}: expected {' and '.join(wrong)}, got {found}.")
 
 
 def _check_labels(observed: Labels, spec: Spec) -> None:
@@ -304,13 +298,3 @@ def _check_test_split(
             f"task {task.number + 1} ({_names(task, spec, order)}): expected at least 1 test sample, got "
             f"none. {advice}"
         )
-
-
-def _fingerprint(data: Dataset, observed: Tensor, chunk: int = 128) -> str:
-    digest = hashlib.sha256()
-    for source in (data.train, data.test):
-        for index in torch.arange(len(source)).split(chunk):
-            digest.update(source.take(index).numpy().tobytes())
-    for labels in (observed.numpy(), data.truth, data.test_y, data.index):
-        digest.update(b"" if labels is None else labels.tobytes())
-    return digest.hexdigest()

@@ -3,6 +3,7 @@
 N training samples, T test samples, C classes.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -282,3 +283,14 @@ def subset(data: Dataset, per_class: int, rng: np.random.Generator) -> Dataset:
         truth=None if data.truth is None else data.truth[index],
         files=tuple(data.files[i] for i in index) if data.files else (),
     )
+
+
+def fingerprint(data: Dataset, observed: Tensor, chunk: int = 128) -> str:
+    """Return a digest of all samples and labels, with `observed` as the labels of training."""
+    digest = hashlib.sha256()
+    for source in (data.train, data.test):
+        for index in torch.arange(len(source)).split(chunk):
+            digest.update(source.take(index).numpy().tobytes())
+    for labels in (observed.numpy(), data.truth, data.test_y, data.index):
+        digest.update(b"" if labels is None else labels.tobytes())
+    return digest.hexdigest()
