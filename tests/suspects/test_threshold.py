@@ -66,6 +66,13 @@ def test_rare_labels_are_separated_with_the_others_of_their_task() -> None:
     )
 
 
+@pytest.mark.parametrize(("count", "suspects"), [(20, 8), (19, 0)])
+def test_a_label_with_20_samples_is_separated_alone(count: int, suspects: int) -> None:
+    values = torch.cat([two_groups(8, count - 8), torch.linspace(100, 101, 5).double()])
+    y = torch.tensor([0] * count + [1] * 5)  # the five are in the same task
+    assert separate(values, values, values, y, zeros(values)).is_suspect.sum() == suspects
+
+
 @pytest.mark.parametrize("values", [[], [1.0], [2.0, 2.0, 2.0]])
 def test_values_that_do_not_differ_are_not_separated(values: list[float]) -> None:
     assert log_odds(torch.tensor(values).double()) is None
