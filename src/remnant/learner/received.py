@@ -11,6 +11,7 @@ from torch import Tensor
 from remnant.config import Config
 from remnant.data import Spec
 from remnant.data.dataset import Source
+from remnant.data.own.image_size import is_side
 from remnant.engine.inference import device_of
 from remnant.errors import RemnantError
 from remnant.experiment.build import embeds
@@ -26,7 +27,7 @@ Embed = Callable[[Backbone, Tensor, torch.device], Tensor]
 
 def check_side(image_size: object) -> None:
     """Raise RemnantError for a side length of image files that own data cannot have."""
-    if not isinstance(image_size, int) or not (image_size == 0 or 8 <= image_size <= 1024):
+    if not isinstance(image_size, int) or not is_side(image_size):
         raise RemnantError(f"image_size: expected 0 or a number from 8 to 1024, got {image_size!r:.60}.")
 
 

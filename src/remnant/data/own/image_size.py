@@ -29,3 +29,12 @@ def usual_side(images: Images) -> int:
         except (OSError, Image.DecompressionBombError, *DECODE_ERRORS):  # reported when it is decoded
             continue
     return SMALL if sides and median(sides) <= LIMIT else LARGE
+
+
+def is_side(size: int) -> bool:
+    """Return whether this is a possible side length of decoded images; 0 means that it is chosen.
+
+    >>> [is_side(size) for size in (0, 7, 8, 1024, 1025)]
+    [True, False, True, True, False]
+    """
+    return size == 0 or 8 <= size <= 1024

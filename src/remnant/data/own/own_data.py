@@ -16,7 +16,7 @@ from remnant.data.dataset import UNKNOWN, Dataset, Indices, Labels, Source, Spec
 from remnant.data.files import root
 from remnant.data.images import DecodedImages, Images, decode_images, is_decoded
 from remnant.data.own.duplicates import content_notes
-from remnant.data.own.image_size import usual_side
+from remnant.data.own.image_size import is_side, usual_side
 from remnant.data.own.listing import Listing, Mask, held_out, natural_order, shortened
 from remnant.data.rows import Rows
 from remnant.errors import RemnantError, nearest
@@ -45,7 +45,7 @@ class OwnData:
     def __post_init__(self) -> None:
         expect(
             {
-                "image_size 0 or from 8 to 1024": self.image_size == 0 or 8 <= self.image_size <= 1024,
+                "image_size 0 or from 8 to 1024": is_side(self.image_size),
                 "test_share between 0 and 1": 0 < self.test_share < 1,
             },
             self,

@@ -20,6 +20,7 @@ from remnant.report.html.page import TEMPLATES as SHARED
 
 TEMPLATES = Path(__file__).parent / "templates"
 MOST = 500  # samples in a page
+PAGE_START = b"<!doctype html>"
 SIDE = 96  # pixels of thumbnails; larger images are reduced
 
 
@@ -27,9 +28,11 @@ def check_page(path: Path) -> None:
     """Raise RemnantError if something else than an earlier page would be overwritten."""
     if not os.path.lexists(path):
         return
-    start = b"<!doctype html>"
-    is_page = path.is_file() and path.open("rb").read(len(start)).lower() == start
-    if not is_page:
+    start = b""
+    if path.is_file():
+        with path.open("rb") as file:
+            start = file.read(len(PAGE_START))
+    if start.lower() != PAGE_START:
         raise RemnantError(
             f"{path}: expected a new file or an earlier page, found something else, which would be "
             "overwritten. Choose another name."
