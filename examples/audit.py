@@ -2,7 +2,7 @@
 
 python examples/audit.py photos                           # then open the page, and download the decisions
 python examples/audit.py photos decisions.csv             # writes labels.csv
-remnant audit folder:photos tasks=1                       # the same from the command line
+remnant audit folder:photos                               # the same from the command line
 remnant audit --apply decisions.csv RUN -o labels.csv
 """
 
@@ -18,7 +18,8 @@ from remnant.report.audit.samples import read_audited
 
 def audit(photos: str, **settings: object) -> Path:
     """Train on all photos at once, write the page, and return its path."""
-    folder = remnant.run(f"folder:{photos}", tasks=1, **settings)  # does nothing if the run is finished
+    everything = {"tasks": 1, "data.test_share": 0}  # no photo is held out
+    folder = remnant.run(f"folder:{photos}", **everything, **settings)  # does nothing if it is finished
     page = folder / "audit.html"
     write_audit(page, read_audited(folder, None))
     return page

@@ -109,4 +109,4 @@ def test_the_audit_of_a_folder_gives_corrected_labels(
         f"id,path,given,decision,label\n{row[0]},{row[1]},{row[5]},wrong,{new}\n"
     )
     assert correct(page, "decisions.csv") == 1  # type: ignore[operator]
-    assert f"./stripes/{row[1]},{new},train" in Path("labels.csv").read_text().splitlines()
+    assert f"./stripes/{row[1]},{new}" in Path("labels.csv").read_text().splitlines()

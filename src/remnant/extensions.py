@@ -88,9 +88,10 @@ class Registry(Mapping[str, Any]):
             yield f"{name} of {', '.join(package(point) for point in self._plugins()[name])}"
 
     def about_unknown(self, name: object) -> str:
-        """Return the error message for an unknown name."""
-        known = ", ".join(self)
-        return f"unknown {self.kind} {name!r}{nearest(str(name), self)} Known: {known}, or FILE.py:NAME"
+        """Return the error message for an unknown name, with the most similar one or with all of them."""
+        close = nearest(str(name), self)
+        known = "" if close != "." else f" Known: {', '.join(self)}, or FILE.py:NAME"
+        return f"unknown {self.kind} {name!r}{close}{known}"
 
     def _plugins(self) -> dict[str, list[EntryPoint]]:
         return plugins(self.group) if self.group else {}

@@ -129,7 +129,7 @@ def audited(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> str:
     """A run on a folder, whose page has been written; its decisions change the first sample."""
     monkeypatch.setenv("REMNANT_DATA", "cache")
     write_folder(Path("photos"), {"cat": 6, "dog": 6})
-    words = ("folder:photos", "tasks=1", "epochs=2", "net=small:4", "batch=8", "buffer_size=8", "-q")
+    words = ("folder:photos", "epochs=2", "net=small:4", "batch=8", "buffer_size=8", "-q")
     done = invoke("audit", *words, "--most", "4")
     assert done.code == 0, done.err
     page = Path(done.out.splitlines()[-1])
@@ -145,7 +145,7 @@ def audited(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_decisions_of_an_audit_give_a_table_that_can_be_run(audited: str, invoke: Invoke) -> None:
     done = invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv")
     assert done.code == 0, done.err
-    assert done.out.splitlines()[0] == "labels changed: 1, confirmed: 0, left as they are: 9"
+    assert done.out.splitlines()[0] == "labels changed: 1, confirmed: 0, left as they are: 11"
     assert done.out.splitlines()[-1] == "labels.csv"
     assert "table:labels.csv" in done.out
     assert invoke("run", "table:labels.csv", "--dry-run", "tasks=1", "net=small:4").code == 0
@@ -156,7 +156,7 @@ def test_decisions_of_an_audit_give_a_table_that_can_be_run(audited: str, invoke
 def test_a_finished_run_is_audited_again_without_training(audited: str, invoke: Invoke) -> None:
     done = invoke("audit", audited, "-q", "-o", "page.html")
     assert "already finished" in done.err
-    assert Path("page.html").read_text().count("data:image/png") == 10
+    assert Path("page.html").read_text().count("data:image/png") == 12
     for words in (
         ("--apply", "decisions.csv", audited),
         ("--apply", "decisions.csv", "-o", "labels.csv"),

@@ -26,6 +26,8 @@ def test_the_samples_and_defaults_of_own_data_are_listed(tmp_path: Path) -> None
     expected = "noise=none split=[2, 3] net=features:efficientnet-lite0 method=aer-abs buffer_size=10"
     chosen = f"{expected} epochs=40 batch=4"
     assert defaults == f"no recipe, defaults are used: {chosen}; tasks=1 learns all classes at once"
+    counts, defaults = remarks(to_config(name, {"data.test_share": 0}), name, {"data.test_share": 0})
+    assert counts == "25 images, none held out, of 5 classes, 128 x 128 pixels"
     _, defaults = remarks(to_config(name, {"tasks": 1}), name, {"tasks": 1})
     assert "split" not in defaults
     assert "tasks=1" not in defaults

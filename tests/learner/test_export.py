@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from conftest import tiny_config
 from learner_helpers import small_learner, some_images
 from run_helpers import RunIn
@@ -58,6 +59,21 @@ def test_exported_weights_are_the_model_itself(tmp_path: Path) -> None:
     x = random_inputs(model, 4)
     assert model.logits(x).equal(read_model(find_model(tmp_path)).logits(x))
     assert "classes, in the order of the logits: [4, 7]" in (tmp_path / "a.safetensors.md").read_text()
+
+
+@pytest.mark.parametrize("kind", ["onnx", "safetensors"])
+def test_the_code_in_a_card_predicts(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small_learner().save(tmp_path)
+    model = read_model(find_model(tmp_path))
+    export(tmp_path, model, kind, tmp_path / "it's.model")
+    code = (tmp_path / "it's.model.md").read_text().partition("```python\n")[2].partition("```")[0]
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    exec(code, {})
+    blank = torch.zeros(1, *model.spec.shape, dtype=torch.uint8)
+    assert capsys.readouterr().out.strip() == f"[{model.labels[int(model.logits(blank).argmax())]}]"
 
 
 def test_the_card_of_a_run_has_data_noise_metrics_and_settings(run_in: RunIn) -> None:

@@ -14,6 +14,7 @@ import typer
 from remnant.cli.data import DataDir
 from remnant.cli.run import Method, RunOptions, Seed, carry_out, with_run_options
 from remnant.errors import RemnantError, printable
+from remnant.extensions import is_own_data
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -141,23 +142,26 @@ def audit(
 ) -> None:
     """Train, and write a page to judge doubtful labels in.
 
-    The page is a single file that works offline. Its decisions, downloaded as CSV, are applied with
-    --apply, which writes a new label file; --force overwrites an existing one. Your files never change.
+    Own data are learned as one task, and no images are held out, unless settings say otherwise; a finished
+    run is not trained again. The page is a single file that works offline. Its decisions, downloaded as
+    CSV, are applied with --apply, which writes a new label file; --force overwrites an existing one. Your
+    files never change.
 
     \b
     Examples:
-      remnant audit folder:photos tasks=1
-      remnant audit runs/photos-aer-abs-none-s0-1a2b3c4d --most 100 -o audit.html
-      remnant audit --apply decisions.csv runs/photos-aer-abs-none-s0-1a2b3c4d -o labels.csv
+      remnant audit folder:photos
+      remnant audit runs/folder-aer-abs-none-s0-1a2b3c4d --most 100 -o audit.html
+      remnant audit --apply decisions.csv runs/folder-aer-abs-none-s0-1a2b3c4d -o labels.csv
     """
+    recipe, settings = options.parse(ctx, method=method, seed=seed)
     if decisions is not None:
-        _apply(decisions, *options.parse(ctx, method=method, seed=seed), output, options)
+        _apply(decisions, recipe, settings, output, options)
         return
     from remnant.report.audit.page import check_page
 
     if output is not None:
         check_page(output)
-    folder = carry_out(ctx, method, seed, options)
+    folder = carry_out(recipe, audit_settings(recipe, settings), options)
     if folder is None:
         return
     from remnant.report.audit.page import write_audit
@@ -167,8 +171,8 @@ def audit(
     write_audit(path, run, most)
     if held_out := run.held_out:
         typer.echo(
-            f"note: {held_out:,} images are held out to measure accuracy, and their labels are not judged. "
-            "data.test_share=0.01 holds out fewer.",
+            f"note: {held_out:,} images were held out to measure accuracy, and their labels are not judged. "
+            "data.test_share=0 holds out none.",
             err=True,
         )
     typer.echo(
@@ -177,6 +181,20 @@ def audit(
         err=True,
     )
     typer.echo(os.fsencode(path))
+
+
+def audit_settings(recipe: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of an audit: own data are a single task without held-out images by default.
+
+    All classes at once find wrong labels best, and images that are held out would not be judged.
+
+    >>> audit_settings("folder:photos", {"epochs": 4})
+    {'tasks': 1, 'data.test_share': 0, 'epochs': 4}
+    """
+    if not is_own_data(str(settings.get("data", recipe))):
+        return dict(settings)
+    tasks = {} if "split" in settings else {"tasks": 1}
+    return {**tasks, "data.test_share": 0, **settings}
 
 
 def _apply(

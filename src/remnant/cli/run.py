@@ -5,7 +5,7 @@ import functools
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -176,17 +176,16 @@ def run(
     The last line printed is the run folder. Repeating the command resumes an interrupted run, bit for bit,
     and does nothing if the run is finished.
     """
-    folder = carry_out(ctx, method, seed, options)
+    folder = carry_out(*options.parse(ctx, method=method, seed=seed), options)
     if folder is not None:
         typer.echo(os.fsencode(folder))  # exactly, even if the terminal cannot show it
 
 
-def carry_out(ctx: typer.Context, method: str | None, seed: str | None, options: RunOptions) -> Path | None:
-    """Run or resume what a command line says, print its results, and return the run folder.
+def carry_out(recipe: str | None, settings: Mapping[str, Any], options: RunOptions) -> Path | None:
+    """Run or resume a recipe with settings, print its results, and return the run folder.
 
     Return None if there is nothing more to do: after a plan, and in all processes but the first one.
     """
-    recipe, settings = options.parse(ctx, method=method, seed=seed)
     out = parent_of_run(recipe) if options.out is None else options.out
     line, quiet = first_line(recipe, settings, out), options.quiet or not is_first_rank()
     if options.dry_run:

@@ -41,4 +41,5 @@ def without_recipe(config: Config, recipe: object, settings: Mapping[str, Any]) 
 def _counts(data: OwnData) -> str:
     train, test = int((~data.is_test).sum()), int(data.is_test.sum())
     classes, side = len(data.spec.classes), data.side
-    return f"{train:,} training and {test:,} test images of {classes} classes, {side} x {side} pixels"
+    images = f"{train:,} training and {test:,} test images" if test else f"{train:,} images, none held out,"
+    return f"{images} of {classes} classes, {side} x {side} pixels"

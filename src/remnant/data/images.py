@@ -197,14 +197,16 @@ def read_image(file: Path | BinaryIO, side: int, resize: Resize = stretched) -> 
 def progress_bar(total: int, name: str) -> Any:  # noqa: ANN401
     """Return a progress bar on standard error; where it is no terminal, it is written once in a minute.
 
-    It has no thread: a thread that cannot be started for lack of memory makes the process wait for ever.
+    Work that takes less than a second has none.
+
+    The bar has no thread: one that cannot be started for lack of memory makes the process wait for ever.
     """
     from tqdm import tqdm
 
     class Bar(tqdm):  # type: ignore[misc]
         monitor_interval = 0
 
-    return Bar(total=total, desc=name, mininterval=0.1 if sys.stderr.isatty() else 60)
+    return Bar(total=total, desc=name, delay=1, mininterval=0.1 if sys.stderr.isatty() else 60)
 
 
 def _decode(images: Images, side: int, skipped: dict[str, str]) -> Iterator[Pixels]:

@@ -62,8 +62,7 @@ def feature_dataset(data: Dataset, net: Features, backend: Backend, root: Path) 
 
 def pending(data: Dataset, net: Features, precision: str, root: Path) -> int:
     """Return the number of images whose features are not stored yet."""
-    store = store_of(net, precision, root)
-    return sum(len(missing(store, digests_of(source))) for source in (data.train, data.test))
+    return absent(store_of(net, precision, root), [digests_of(source) for source in (data.train, data.test)])
 
 
 def seconds_per_image(net: Features, spec: Spec, backend: Backend) -> float:
@@ -101,12 +100,17 @@ def missing(store: FeatureStore, digests: Sequence[bytes]) -> list[int]:
     return sorted(i for digest, i in first.items() if digest not in store.places)
 
 
+def absent(store: FeatureStore, digests: Sequence[list[bytes]]) -> int:
+    """Return how many different images, of all sources together, the store does not have."""
+    return len(set().union(*digests) - store.places.keys())
+
+
 def _compute(
     store: FeatureStore, sources: Sequence[tuple[Source, list[bytes]]], net: Features, backend: Backend
 ) -> None:
     """Compute and store missing features, in parts; each source is given with the digests of its images."""
     backbone = load_frozen(net, backend)
-    total = sum(len(missing(store, found)) for _, found in sources)
+    total = absent(store, [found for _, found in sources])
     with compute_threads(available_threads()), progress_bar(total, "features") as bar:
         for source, found in sources:
             images = missing(store, found)

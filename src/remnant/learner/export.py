@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from remnant.data import Spec
 from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import write_atomically
 from remnant.experiment.result import read_result
@@ -121,7 +122,7 @@ def export(folder: Path, model: Model, kind: str, target: Path) -> str:
             )
         write_atomically(target, content)
         about = f"logits of raw inputs, within {difference:.0e} of torch on {CHECKED} random inputs"
-    write_atomically(card, model_card(folder, model).encode())
+    write_atomically(card, f"{model_card(folder, model)}{usage(model, kind, target)}".encode())
     return f"{target}: {about}; {card}: the model card"
 
 
@@ -146,6 +147,36 @@ def model_card(folder: Path, model: Model) -> str:
     if (folder / "result.json").is_file():
         lines += _of_run(read_result(folder), folder)
     return "\n".join(lines) + "\n"
+
+
+def usage(model: Model, kind: str, target: Path) -> str:
+    """Return the section of a model card that says how to predict with the exported file."""
+    spec, labels = model.spec, list(model.labels)
+    shape, dtype = ", ".join(map(str, spec.shape)), str(spec.dtype).removeprefix("torch.")
+    if kind == "onnx":
+        code = [
+            *("import numpy as np", "import onnxruntime", "", f"classes = {labels!r}"),
+            f"session = onnxruntime.InferenceSession({target.name!r})",
+            f"inputs = np.zeros((1, {shape}), np.{dtype})  # {_about_inputs(spec)}",
+            'logits = session.run(["logits"], {"inputs": inputs})[0]',
+            "print([classes[i] for i in logits.argmax(1)])",
+        ]
+    else:
+        code = [
+            *("from pathlib import Path", "", "import torch"),
+            *(
+                "from remnant.models.model import read_model",
+                "",
+                f"model = read_model(Path({target.name!r}))",
+            ),
+            f"inputs = torch.zeros(1, {shape}, dtype=torch.{dtype})  # {_about_inputs(spec)}",
+            "print([model.labels[i] for i in model.logits(inputs).argmax(1).tolist()])",
+        ]
+    return "\n".join(["", "## Use", "", "```python", *code, "```", ""])
+
+
+def _about_inputs(spec: Spec) -> str:
+    return "images, channels first, resized as in training" if spec.are_images else spec.kind
 
 
 def _of_run(result: dict[str, Any], folder: Path) -> list[str]:

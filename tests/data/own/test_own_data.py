@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from own_files import table_of_images, write_folder, write_image, write_table
 
 from remnant.data import load
@@ -109,6 +110,19 @@ def test_labels_that_are_declared_clean_are_true(photos: OwnData, tmp_path: Path
     assert data.tested_on == "held-out share"
 
 
+def test_nothing_needs_to_be_held_out(photos: OwnData, tmp_path: Path) -> None:
+    every = load(replace(photos, test_share=0.0), tmp_path)
+    assert len(every.train) == every.published == len(load(photos, tmp_path).train) + 3
+    assert every.test_y.tolist() == every.y.tolist()
+    assert torch.equal(every.test.take(torch.tensor([3])), every.train.take(torch.tensor([3])))
+    assert every.tested_on == "training samples, against the given labels"
+
+
+def test_of_a_table_with_a_split_the_share_has_no_meaning(tmp_path: Path) -> None:
+    path = table_of_images(tmp_path, ["a", "b"] * 3, split=["train"] * 4 + ["test"] * 2)
+    assert len(table(path, test_share=0.0).test) == 2
+
+
 def test_a_column_of_tasks_is_numbered_in_natural_order(tmp_path: Path) -> None:
     data = table(table_of_images(tmp_path, ["a", "b"] * 4, task=["t10"] * 4 + ["t9"] * 4))
     assert data.rows is not None
@@ -139,7 +153,7 @@ def test_a_table_may_name_absolute_paths_and_folders_above(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "changes", [{"image_size": 4}, {"image_size": 5000}, {"test_share": 0.0}, {"test_share": 1.0}]
+    "changes", [{"image_size": 4}, {"image_size": 5000}, {"test_share": -0.1}, {"test_share": 1.0}]
 )
 def test_settings_out_of_range_are_an_error(photos: OwnData, changes: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"expected {next(iter(changes))} "):

@@ -9,6 +9,7 @@ from conftest import tiny_config
 from own_files import table_of_images, write_folder
 
 from remnant.config import resolve
+from remnant.config.recipe import to_config
 from remnant.errors import RemnantError
 from remnant.experiment.build import build_dataset
 from remnant.noise.from_file import read_labels
@@ -60,6 +61,16 @@ def test_a_folder_becomes_a_table_and_stays_as_it_is(tmp_path: Path) -> None:
     assert [row["label"] for row in found].count("dog") == 5
     assert [row["split"] for row in found].count("test") == 2
     assert {path: path.read_bytes() for path in (tmp_path / "photos").rglob("*.png")} == before
+
+
+def test_if_nothing_was_held_out_the_table_has_no_split(tmp_path: Path) -> None:
+    home = write_folder(tmp_path / "photos", {"cat": 4, "dog": 4})
+    config = to_config(f"folder:{home}", {"tasks": 1, "data.test_share": 0})
+    data, observed = build_dataset(config, tmp_path / "cache")
+    write_labels(tmp_path / "labels.csv", AuditedRun(Path("run"), config, data, observed, ()), {7: 0}, None)
+    found = rows(tmp_path / "labels.csv")
+    assert list(found[0]) == ["path", "label"]
+    assert [row["label"] for row in found] == ["cat"] * 4 + ["dog"] * 3 + ["cat"]
 
 
 def test_other_data_get_a_file_of_numbers_for_all_published_samples(tmp_path: Path) -> None:

@@ -36,7 +36,10 @@ class OwnData:
     image_size: int = setting(
         0, "side length of images in pixels; 0: that of a pretrained network, else 32 or 64 by their size"
     )
-    test_share: float = setting(0.2, "share of each class to hold out, if there is no test split")
+    test_share: float = setting(
+        0.2,
+        "share of each class to hold out, if there is no test split; 0: none, measure on training samples",
+    )
     clean: bool = setting(False, "whether all labels are known to be clean, so that noise can be added")
     flip: bool = setting(True, "flip images horizontally in training; false for text and digits")
     label_column: str = setting("label", "column of the labels in a table or Hugging Face dataset")
@@ -46,7 +49,7 @@ class OwnData:
         expect(
             {
                 "image_size 0 or from 8 to 1024": is_side(self.image_size),
-                "test_share between 0 and 1": 0 < self.test_share < 1,
+                "test_share from 0 to less than 1": 0 <= self.test_share < 1,
             },
             self,
         )
@@ -78,12 +81,24 @@ class OwnData:
             transform=ImageTransform(MEAN, STD, pad=self.side // 8, flip=self.flip),
         )
 
+    @property
+    def holds_out(self) -> bool:
+        """Whether some of the training samples are held out for testing, because there is no test split."""
+        return self.listing.is_test is None and self.test_share > 0
+
+    @property
+    def tests_on_training(self) -> bool:
+        """Whether the accuracy is measured on the training samples, because there are no others."""
+        return self.listing.is_test is None and not self.test_share
+
     @cached_property
     def is_test(self) -> Mask:
         """Return which listed samples are in the test split, (n,)."""
         listing = self.listing
         if listing.is_test is not None:
             return listing.is_test
+        if self.tests_on_training:
+            return np.zeros(len(listing.labels), bool)
         tasks = listing.task or ("",) * len(listing.labels)
         return held_out(list(zip(tasks, listing.labels, strict=True)), self.test_share)
 
@@ -120,7 +135,8 @@ class OwnData:
         given = self._numbers(listing.labels)[index]
         truth = self._numbers(listing.truth)[index] if listing.truth else given if self.clean else None
         tested = given if truth is None else truth
-        train, test = np.flatnonzero(~is_test), np.flatnonzero(is_test & (tested != UNKNOWN))
+        is_measured = ~is_test if self.tests_on_training else is_test
+        train, test = np.flatnonzero(~is_test), np.flatnonzero(is_measured & (tested != UNKNOWN))
         notes = self._notes(index[is_test & (given == UNKNOWN)], index[tested == UNKNOWN])
         self._check_split(len(train), len(test), notes)
         files = listing.images.files
@@ -174,7 +190,8 @@ class OwnData:
         return Rows(test, are_held_out=listing.is_test is None, task=task)
 
     def _tested_on(self) -> str:
-        where = "held-out share" if self.listing.is_test is None else "test split"
+        where = "held-out share" if self.holds_out else "test split"
+        where = "training samples" if self.tests_on_training else where
         is_known = self.clean or self.listing.truth
         return where if is_known else f"{where}, against the given labels"
 

@@ -54,7 +54,10 @@ def check_output(path: Path, run: AuditedRun, decisions: Path, overwrite: bool) 
 
 
 def table_file(own: OwnData, run: AuditedRun, y: Labels, home: Path) -> bytes:
-    """Return a table of all listed files with the labels `y` of the training set; `home` is its folder."""
+    """Return a table of all listed files with the labels `y` of the training set; `home` is its folder.
+
+    Without test samples it has no column `split`, so that a run on it holds some out.
+    """
     listing, names = own.listing, list(own.listing.labels)
     for i, label in zip(run.data.index.tolist(), y.tolist(), strict=True):
         names[i] = run.data.spec.classes[label]
@@ -62,8 +65,9 @@ def table_file(own: OwnData, run: AuditedRun, y: Labels, home: Path) -> bytes:
     columns: dict[str, list[str] | tuple[str, ...]] = {
         "path": files,
         "label": names,
-        "split": ["test" if is_test else "train" for is_test in own.is_test],
     }
+    if not own.tests_on_training:
+        columns["split"] = ["test" if is_test else "train" for is_test in own.is_test]
     columns |= {"task": listing.task} if listing.task else {}
     columns |= {"true_label": listing.truth} if listing.truth else {}
     text = io.StringIO()

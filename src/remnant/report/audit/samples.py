@@ -54,7 +54,7 @@ class AuditedRun:
     def held_out(self) -> int:
         """Return the number of a user's images that are held out for testing, whose labels are not judged."""
         own = self.config.data
-        return len(self.data.test_y) if isinstance(own, OwnData) and own.listing.is_test is None else 0
+        return len(self.data.test_y) if isinstance(own, OwnData) and own.holds_out else 0
 
     def file(self, position: int) -> str:
         """Return the file of a sample, or an empty text."""
