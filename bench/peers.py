@@ -10,6 +10,7 @@ and only one computes at a time.
 """
 
 import argparse
+import functools
 import os
 import subprocess
 import sys
@@ -164,6 +165,21 @@ def avalanche(args: argparse.Namespace) -> Iterator[None]:
         yield
 
 
+@functools.cache  # the operators exist as long as the returned object
+def declare_operators() -> Any:  # noqa: ANN401
+    """Declare two operators, so that torchvision can be imported, as both libraries do.
+
+    The build of torchvision on PyPI is for CUDA. Beside a CPU build of torch it has no operators, and its
+    import fails where it describes these two. No step uses them.
+    """
+    import torch
+
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return library
+
+
 LIBRARIES: dict[str, Callable[[argparse.Namespace], Iterator[None]]] = {
     "remnant": ours,
     "capymoa": capymoa,
@@ -176,6 +192,8 @@ def serve(name: str, args: argparse.Namespace) -> None:
     import torch
 
     torch.set_num_threads(args.threads)
+    if name in PEERS:
+        declare_operators()
     steps = LIBRARIES[name](args)
     next(steps)
     print("ready", flush=True)

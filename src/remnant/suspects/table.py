@@ -68,7 +68,8 @@ def scored(evidence: Sequence[Evidence], score: Score | Sum | None = None) -> Sc
     score = score or SCORES[DEFAULT]
     y, task = torch.cat([e.statistics.y for e in evidence]), torch.cat([e.task for e in evidence])
     values = torch.cat([standardised(score(e), e.statistics.y) for e in evidence])
-    margin, end = (torch.cat([score(e) for e in evidence]) for score in (MEAN_MARGIN, END_MARGIN))
+    end = torch.cat([END_MARGIN(e) for e in evidence])
+    margin = torch.cat([(MEAN_MARGIN if _has_rivals(e) else END_MARGIN)(e) for e in evidence])
     found = separate(values, margin, end, y, task)
     return Scored(
         id=torch.cat([e.statistics.id for e in evidence]),
@@ -78,6 +79,11 @@ def scored(evidence: Sequence[Evidence], score: Score | Sum | None = None) -> Sc
         score=(values.sigmoid() + (~found.is_suspect).double()) / 2,
         noise_rate=float(found.noise.mean()),
     )
+
+
+def _has_rivals(evidence: Evidence) -> bool:
+    """Return whether a task has several classes: in training, a single one was compared with past classes."""
+    return len(evidence.statistics.y.unique()) > 1
 
 
 def rows(

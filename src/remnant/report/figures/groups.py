@@ -8,7 +8,7 @@ from remnant.methods.registry import METHODS
 from remnant.report.figures.style import LineStyle, line_styles
 from remnant.report.runs import FinishedRun, differing_settings
 from remnant.report.summary import as_text
-from remnant.report.tables.grouping import RunGroup, benchmark_of, seeds_text
+from remnant.report.tables.grouping import RunGroup, by_benchmark, seeds_text
 
 # Settings that identify a benchmark or a repetition, and settings that do not affect the accuracy.
 NOT_NAMED = ("seed", "name", "data", "noise", "threads", "device", "compile", "channels_last")
@@ -52,10 +52,7 @@ class Benchmark:
 
 def benchmarks(runs: Sequence[FinishedRun]) -> list[Benchmark]:
     """Group runs by benchmark and method; a label has the same style in all benchmarks."""
-    found: dict[str, list[FinishedRun]] = {}
-    for run in runs:
-        found.setdefault(benchmark_of(run), []).append(run)
-    groups = {title: sorted(_groups(title, same), key=_rank) for title, same in found.items()}
+    groups = {title: sorted(_groups(title, same), key=_rank) for title, same in by_benchmark(runs).items()}
     labels = {group.title: group for same in groups.values() for group in same}
     styles = line_styles(sorted(labels, key=lambda label: _rank(labels[label])))
     return [
