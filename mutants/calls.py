@@ -30,7 +30,7 @@ def with_records(path: str, source: str) -> str:
 
 
 class Recorder:
-    """A plugin of pytest that writes which functions each test calls, and the seconds it takes."""
+    """A plugin of pytest that writes which functions each test calls, the seconds it takes, and if it fails."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -39,13 +39,14 @@ class Recorder:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         CALLED.clear()
-        self.tests[item.nodeid] = {"seconds": 0.0}
+        self.tests[item.nodeid] = {"seconds": 0.0, "failed": False}
         result = yield
         self.tests[item.nodeid]["functions"] = sorted(CALLED)
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.tests[report.nodeid]["seconds"] += report.duration
+        self.tests[report.nodeid]["failed"] |= report.failed
 
     def pytest_sessionfinish(self) -> None:
         self.target.write_text(json.dumps(self.tests))
@@ -62,10 +63,16 @@ class Only:
 
 
 class Calls:
-    """The tests of a package that call each of its functions, read from what a `Recorder` has written."""
+    """The tests of a package that call each of its functions, read from what a `Recorder` has written.
+
+    Tests that fail without a mutation read the text of the source, which has no comments then. They are left
+    out: they would kill every mutant.
+    """
 
     def __init__(self, written: Path) -> None:
-        found = json.loads(written.read_text())
+        tests = json.loads(written.read_text())
+        self.left_out = [name for name, test in tests.items() if test["failed"]]
+        found = {name: test for name, test in tests.items() if not test["failed"]}
         self.seconds = {name: test["seconds"] for name, test in found.items()}
         self.tests = defaultdict[str, set[str]](set)
         for name, test in found.items():
