@@ -30,7 +30,7 @@ def with_records(path: str, source: str) -> str:
 
 
 class Recorder:
-    """A plugin of pytest that writes which functions each test calls, the seconds it takes, and if it fails."""
+    """A plugin of pytest that writes for each test the functions it calls, its seconds, and if it fails."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
