@@ -102,9 +102,10 @@ def capymoa(args: argparse.Namespace) -> Iterator[None]:
 
     x, y = images()
     schema = Schema.from_custom(
-        feature_names=[f"f{i}" for i in range(3 * 32 * 32)],
-        dataset_name="random", target_attribute_name="y", values_for_class_label=[str(c) for c in range(10)],
-    )  # fmt: skip
+        features=[*(f"f{i}" for i in range(3 * 32 * 32)), "y"],
+        target="y",
+        categories={"y": [str(c) for c in range(10)]},
+    )
     net = torch.nn.Sequential(torch.nn.Unflatten(1, (3, 32, 32)), network(args.width))
     learner = ExperienceReplay(
         Finetune(schema, lambda _: net, optimizer=lambda p: torch.optim.SGD(p, lr=0.03), device="cpu"),
