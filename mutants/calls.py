@@ -80,10 +80,19 @@ class Calls:
                 self.tests[function].add(name)
 
     def tests_of(self, mutant: Mutant, source: str) -> list[str]:
-        """Return the tests that a mutant of this source can fail, the fastest first."""
+        """Return the tests that a mutant of this source can fail, the fastest first.
+
+        Calls in other processes, such as the ranks of a test, are not recorded: a function that no test seems
+        to call is tested by the test file of its module.
+        """
         line = line_of_function(source, mutant.line)
         names = self.seconds if line is None else self.tests[f"{mutant.path}:{line}"]
-        return sorted(names, key=lambda name: (self.seconds[name], name))
+        path = Path(mutant.path.replace("src/remnant", "tests", 1))
+        own = str(path.with_name(f"test_{path.name}"))
+        return sorted(
+            names or [name for name in self.seconds if name.partition("::")[0] == own],
+            key=lambda name: (self.seconds[name], name),
+        )
 
 
 def line_of_function(source: str, line: int) -> int | None:

@@ -29,9 +29,9 @@ def test_samples_are_compared_with_those_of_their_own_task() -> None:
 
 def test_low_margins_in_training_are_no_doubt_if_the_task_has_one_class_that_was_learned() -> None:
     """In training, its samples can only be compared with past classes, which the network knows already."""
-    margins = [margin - 6.0 for margin in DOUBTFUL]
-    found = scored([evidence(margins, [5] * 30, end=[3.0] * 30)])
-    assert not found.is_suspect.any()
+    margins, learned = [margin - 6.0 for margin in DOUBTFUL], [3.0] * 30
+    assert not scored([evidence(margins, [5] * 30, end=learned)]).is_suspect.any()
+    assert scored([evidence(margins, [5, 6] * 15, end=learned)]).is_suspect.any()
 
 
 def test_rows_are_in_order_of_doubt_with_names_and_files() -> None:
