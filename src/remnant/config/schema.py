@@ -31,6 +31,7 @@ from remnant.stream import split_evenly
 
 BY_ROWS = r"column|arrival:[1-9][0-9]{0,3}"  # tasks of a table, by its column `task` or in N equal parts
 FORMAT = 5  # of run folders; a new number gives every run a new folder
+NEWER = {"batchnorm": "stream"}  # settings newer than FORMAT, which are left out with these values
 
 
 class Config(BaseModel):
@@ -57,6 +58,10 @@ class Config(BaseModel):
     net: Any = Field(NETS["small"], description="network")
     channels_last: Literal["auto", True, False] = Field(
         "auto", description="memory layout of images: true, false, or auto by the width of the network"
+    )
+    batchnorm: Literal["stream", "buffer"] = Field(
+        "stream",
+        description="BatchNorm statistics for predictions: of the stream, or estimated again on the buffer",
     )
     method: str = Field("aer-abs", description="method")
     objective: Any = Field(None, description="loss of a step")
@@ -142,14 +147,17 @@ class Config(BaseModel):
         return list(self.split) or split_evenly(len(self.spec.classes), self.tasks)
 
     def table(self) -> dict[str, Any]:
-        """Return the whole config as plain values for TOML or JSON, without unused components."""
+        """Return the whole config as plain values for TOML or JSON, without unused components.
+
+        Newer settings are left out if they change nothing, so that earlier runs keep their folders.
+        """
         method = find_method(self.method)
         values = {name: getattr(self, name) for name in type(self).model_fields}
         unused = [name for name, value in values.items() if value is None]
         return {
             name: self._plain(name, value, None if method is None else getattr(method, name, method))
             for name, value in values.items()
-            if name not in (*unused, *self.algorithm.unused)
+            if name not in (*unused, *self.algorithm.unused) and (name, value) not in NEWER.items()
         }
 
     def _plain(self, name: str, value: Any, own: object) -> Any:  # noqa: ANN401

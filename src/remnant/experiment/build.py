@@ -22,6 +22,7 @@ from remnant.engine.parallel.ranks import find_ranks
 from remnant.errors import RemnantError, memory_errors
 from remnant.features import blank_dataset, feature_dataset, pending
 from remnant.methods.protocol import Algorithm, Build, NewNet, Setup, TaskLearner
+from remnant.models.recalibrated import Recalibrated
 from remnant.nets import Features, build as build_net
 from remnant.noise import check_clean
 from remnant.rng import Generators, derive, numpy_generator
@@ -207,4 +208,5 @@ def learner_builder(config: Config, stream: Stream, backend: Backend | None = No
 
 def build_learner(config: Config, stream: Stream, backend: Backend | None = None) -> TaskLearner:
     """Build the learner of the config's method."""
-    return learner_builder(config, stream, backend)(config.to_method(), config.setup())
+    learner = learner_builder(config, stream, backend)(config.to_method(), config.setup())
+    return Recalibrated(learner, stream.spec.transform) if config.batchnorm == "buffer" else learner

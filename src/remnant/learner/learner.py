@@ -39,6 +39,7 @@ from remnant.learner.sources import Arrived, Samples
 from remnant.methods.protocol import Algorithm, StepDone, TaskLearner
 from remnant.models.description import config_for, names_of
 from remnant.models.model import Label, Model, check_pretrained, to_model
+from remnant.models.recalibrated import Recalibrated
 from remnant.nets import Backbone
 from remnant.nets.module import GivenModule
 from remnant.rng import Generators
@@ -254,7 +255,8 @@ class Learner:
         backend = build_backend(config)
         setup = replace(config.setup(), device=backend.device)
         new_net = net_builder(config, setup.spec, backend)
-        return config.to_method().build(setup, new_net, Generators.from_seed(config.seed), None)
+        learner = config.to_method().build(setup, new_net, Generators.from_seed(config.seed), None)
+        return Recalibrated(learner, spec.transform) if config.batchnorm == "buffer" else learner
 
     def _learn(self, x: Tensor, samples: Samples) -> None:
         learner, number = self._learner, {label: i for i, label in enumerate(self._labels)}
