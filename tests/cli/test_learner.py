@@ -11,6 +11,8 @@ from learner_helpers import small_learner
 from own_files import table_of_images, write_folder
 from PIL import Image
 
+from remnant.learner.saved import read_learner
+
 
 @pytest.fixture
 def home(invoke: Invoke) -> Path:
@@ -54,6 +56,35 @@ def test_learn_leaves_the_state_untouched_and_lists_suspects(home: Path, invoke:
     assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == before
     assert "more/cat/1.png" in Path("new/suspects.csv").read_text()
     assert invoke("learn", "model", "folder:more", "-o", "model").code == 2
+
+
+def test_settings_that_may_differ_between_tasks_can_be_changed(home: Path, invoke: Invoke) -> None:
+    small_learner(labels=("4", "7")).save("model")
+    table = table_of_images(Path("more"), ["4", "7", "4", "7"])
+    words = ("learn", "model", f"table:{table}", "-o", "new", "--data-dir", "cache")
+    done = invoke(*words, "epochs=4", "lr=0.02")
+    assert done.code == 0, done.err
+    before, after = (read_learner(Path(name)).settings for name in ("model", "new"))
+    assert after == before | {"epochs": 4, "lr": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("buffer_size=7", "buffer_size: expected one of the settings that may differ between tasks"),
+        ("epochz=7", "did you mean 'epochs'?"),
+        ("--epochs=7", "got --epochs: write epochs=7"),
+        ("epochs", "expected key=value, got 'epochs'. Write settings as lr=0.1."),
+        ("lr=fast", "lr: expected a valid number, got 'fast'"),
+    ],
+)
+def test_other_settings_of_a_further_task_are_refused(
+    word: str, message: str, home: Path, invoke: Invoke
+) -> None:
+    done = invoke("learn", "model", "folder:photos", word, "-o", "new")
+    assert done.code == 2
+    assert message in done.err
+    assert not Path("new").exists()
 
 
 def test_photos_are_predicted_by_the_square_in_their_centre(home: Path, invoke: Invoke) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from remnant.cli.data import DataDir
-from remnant.cli.run import Method, RunOptions, Seed, carry_out, with_run_options
+from remnant.cli.run import Method, RunOptions, Seed, carry_out, check_options, parse, with_run_options
 from remnant.errors import RemnantError, printable
 from remnant.extensions import is_own_data
 
@@ -25,20 +25,36 @@ BATCH = 64  # images that are in memory at a time
 
 
 def learn(
+    ctx: typer.Context,
     state: Annotated[Path, typer.Argument(metavar="STATE", help="A saved learner or a finished run.")],
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="folder:DIR, table:FILE.csv, hf:NAME or a dataset.")
     ],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE",
+            help="Settings that may differ between tasks, such as epochs and lr.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the new learner.")],
     data_dir: DataDir = None,
 ) -> None:
     """Learn a further task, and save the new learner.
 
     Classes that STATE does not know are added to it. Files that cannot be used are left out and reported.
-    The new folder also lists suspect labels.
+    The new folder also lists suspect labels. Settings are those of STATE; others that are given hold from
+    this task on.
 
-    Example: remnant learn runs/digits-... folder:photos -o model
+    \b
+    Examples:
+      remnant learn runs/digits-... folder:photos -o model
+      remnant learn model folder:more -o model2 epochs=5 lr=0.01
     """
+    check_options(ctx, [str(state), data, *(words or [])])
+    _, settings = parse((), words or [])
     from remnant.experiment.checkpoint import write_atomically
     from remnant.learner.learner import Learner
     from remnant.learner.saved import SUSPECTS, check_folder
@@ -48,7 +64,7 @@ def learn(
     if out.resolve() == state.resolve():
         raise RemnantError(f"{out}: expected another folder than STATE, which is not changed. Choose one.")
     check_folder(out)
-    learner = Learner.load(state)
+    learner = Learner.load(state, **settings)
     samples = read_data(data, data_dir, learner.image_size)
     for file, reason in samples.left_out.items():
         typer.echo(f"left out: {printable(file)}: {printable(reason)}", err=True)
