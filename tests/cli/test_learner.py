@@ -136,6 +136,18 @@ def test_an_audit_overwrites_nothing_but_an_earlier_page(invoke: Invoke) -> None
     assert table.read_bytes() == before
 
 
+@pytest.mark.parametrize("words", [("--method", "gdumb"), ("--method", "spr"), ("--method", "cnll")])
+def test_an_audit_by_a_method_that_judges_no_labels_is_refused_before_training(
+    words: tuple[str, ...], invoke: Invoke
+) -> None:
+    write_folder(Path("photos"), {"cat": 6, "dog": 6})
+    done = invoke("audit", "folder:photos", "net=small:4", *words, "--data-dir", "cache")
+    assert done.code == 2
+    assert "expected one that trains on the stream itself" in done.err
+    assert "all work except gdumb, gdumb+coteaching, gdumb+dividemix, spr, cnll, cnll.unlimited." in done.err
+    assert not Path("runs").exists()
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -173,16 +173,17 @@ def audit(
     if decisions is not None:
         _apply(decisions, recipe, settings, output, options)
         return
-    from remnant.report.audit.page import check_page
+    from remnant.config.recipe import to_config
+    from remnant.report.audit.page import check_page, write_audit
+    from remnant.report.audit.samples import check_method, read_audited
 
     if output is not None:
         check_page(output)
-    folder = carry_out(recipe, audit_settings(recipe, settings), options)
+    settings = audit_settings(recipe, settings)
+    check_method(to_config(recipe, settings))
+    folder = carry_out(recipe, settings, options)
     if folder is None:
         return
-    from remnant.report.audit.page import write_audit
-    from remnant.report.audit.samples import read_audited
-
     path, run = output or folder / "audit.html", read_audited(folder, options.data_dir)
     write_audit(path, run, most)
     if held_out := run.held_out:
