@@ -197,8 +197,8 @@ def test_decisions_of_an_audit_give_a_table_that_can_be_run(audited: str, invoke
 
 
 def test_a_finished_run_is_audited_again_without_training(audited: str, invoke: Invoke) -> None:
-    done = invoke("audit", audited, "-q", "-o", "page.html")
-    assert "already finished" in done.err
+    done = invoke("audit", audited, "-o", "page.html")
+    assert "already finished" in done.out
     assert Path("page.html").read_text().count("data:image/png") == 12
     for words in (
         ("--apply", "decisions.csv", audited),

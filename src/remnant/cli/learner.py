@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from remnant.cli.data import DataDir
-from remnant.cli.run import Method, RunOptions, Seed, carry_out, check_options, parse, with_run_options
+from remnant.cli.run import Method, Quiet, RunOptions, Seed, carry_out, check_options, parse, with_run_options
 from remnant.errors import RemnantError, printable
 from remnant.extensions import is_own_data
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from remnant.learner.sources import Samples
     from remnant.models.model import Model
 
 BATCH = 64  # images that are in memory at a time
@@ -41,6 +42,7 @@ def learn(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the new learner.")],
     data_dir: DataDir = None,
+    quiet: Quiet = False,
 ) -> None:
     """Learn a further task, and save the new learner.
 
@@ -55,6 +57,7 @@ def learn(
     """
     check_options(ctx, [str(state), data, *(words or [])])
     _, settings = parse((), words or [])
+    from remnant.data.images import hidden_bars
     from remnant.experiment.checkpoint import write_atomically
     from remnant.learner.learner import Learner
     from remnant.learner.saved import SUSPECTS, check_folder
@@ -65,21 +68,29 @@ def learn(
         raise RemnantError(f"{out}: expected another folder than STATE, which is not changed. Choose one.")
     check_folder(out)
     learner = Learner.load(state, **settings)
-    samples = read_data(data, data_dir, learner.image_size)
+    with hidden_bars(quiet):
+        samples = read_data(data, data_dir, learner.image_size)
+        if not quiet:
+            _print_notes(samples)
+        learner.learn(samples).save(out)
+    table = learner.suspects()
+    write_atomically(out / SUSPECTS, csv_file(table))
+    if not quiet:
+        suspect = sum(row.is_suspect for row in table)
+        left_out = f" ({len(samples.left_out):,} left out)" if samples.left_out else ""
+        typer.echo(
+            f"learned {len(samples.labels):,} samples{left_out}; {len(learner.classes_)} classes; "
+            f"{suspect:,} suspect labels among all {len(table):,} samples that were learned"
+        )
+    typer.echo(out)
+
+
+def _print_notes(samples: "Samples") -> None:
+    """Print which files are left out, and what else a user should know of samples."""
     for file, reason in samples.left_out.items():
         typer.echo(f"left out: {printable(file)}: {printable(reason)}", err=True)
     for note in samples.notes:
         typer.echo(f"note: {printable(note)}", err=True)
-    learner.learn(samples).save(out)
-    table = learner.suspects()
-    write_atomically(out / SUSPECTS, csv_file(table))
-    suspect = sum(row.is_suspect for row in table)
-    left_out = f" ({len(samples.left_out):,} left out)" if samples.left_out else ""
-    typer.echo(
-        f"learned {len(samples.labels):,} samples{left_out}; {len(learner.classes_)} classes; {suspect:,} "
-        f"suspect labels among all {len(table):,} samples that were learned"
-    )
-    typer.echo(out)
 
 
 def predict(
@@ -186,7 +197,14 @@ def audit(
         return
     path, run = output or folder / "audit.html", read_audited(folder, options.data_dir)
     write_audit(path, run, most)
-    if held_out := run.held_out:
+    if not options.quiet:
+        _print_next(folder, run.held_out)
+    typer.echo(os.fsencode(path))
+
+
+def _print_next(folder: Path, held_out: int) -> None:
+    """Print what to do with the page of an audit."""
+    if held_out:
         typer.echo(
             f"note: {held_out:,} images were held out to measure accuracy, and their labels are not judged. "
             "data.test_share=0 holds out none.",
@@ -197,7 +215,6 @@ def audit(
         f"  remnant audit --apply decisions.csv {shlex.quote(printable(str(folder)))} -o labels.csv",
         err=True,
     )
-    typer.echo(os.fsencode(path))
 
 
 def audit_settings(recipe: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -90,7 +90,7 @@ MLflowFlag = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be run and an estimate of its time only.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the results only, without progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")]
 
 
 @dataclass(frozen=True)
@@ -200,6 +200,7 @@ def carry_out(recipe: str | None, settings: Mapping[str, Any], options: RunOptio
         return None
     if not quiet:
         print(fit(line, sys.stdout), flush=True)  # at once: importing torch takes seconds
+    from remnant.data.images import hidden_bars
     from remnant.experiment.loggers.console import console_logger
     from remnant.experiment.loggers.mlflow import MLflow
     from remnant.experiment.loggers.tensorboard import TensorBoard
@@ -211,7 +212,8 @@ def carry_out(recipe: str | None, settings: Mapping[str, Any], options: RunOptio
     loggers += [MLflow()] if options.mlflow else []
     how = Options(out, options.data_dir, options.force, options.save_every, options.strict)
     try:
-        folder = run_recipe(recipe, settings, how, loggers)
+        with hidden_bars(quiet):
+            folder = run_recipe(recipe, settings, how, loggers)
     except Interrupted as stop:
         if reports_errors():
             typer.echo(fit(f"\nremnant: {stop}", sys.stderr), err=True)
