@@ -188,7 +188,9 @@ def audited(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_decisions_of_an_audit_give_a_table_that_can_be_run(audited: str, invoke: Invoke) -> None:
     done = invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv")
     assert done.code == 0, done.err
-    assert done.out.splitlines()[0] == "labels changed: 1, confirmed: 0, left as they are: 11"
+    assert done.out.splitlines()[0] == (
+        "labels changed: 1, confirmed: 0, samples left out: 0, left as they are: 11"
+    )
     assert done.out.splitlines()[-1] == "labels.csv"
     assert "table:labels.csv" in done.out
     assert invoke("run", "table:labels.csv", "--dry-run", "tasks=1", "net=small:4").code == 0

@@ -204,17 +204,13 @@ def audit(
 
 def _print_next(folder: Path, held_out: int) -> None:
     """Print what to do with the page of an audit."""
-    if held_out:
-        typer.echo(
-            f"note: {held_out:,} images were held out to measure accuracy, and their labels are not judged. "
-            "data.test_share=0 holds out none.",
-            err=True,
-        )
-    typer.echo(
-        "Open the page in a browser, judge the labels, download the decisions, and apply them:\n"
+    lines = [
+        "Open the page in a browser, judge the labels, download the decisions, and apply them:",
         f"  remnant audit --apply decisions.csv {shlex.quote(printable(str(folder)))} -o labels.csv",
-        err=True,
-    )
+    ]
+    about = f"{held_out:,} images were held out to measure accuracy, and their labels are not judged"
+    note = [f"note: {about}. data.test_share=0 holds out none."] if held_out else []
+    typer.echo("\n".join([*note, *lines]), err=True)
 
 
 def audit_settings(recipe: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -247,9 +243,11 @@ def _apply(
     audited = read_audited(Path(run), options.data_dir)
     check_output(output, audited, decisions, options.force)
     found = read_decisions(decisions, audited)
-    use = write_labels(output, audited, found.labels, options.data_dir)
-    changed, left = len(found.labels), len(audited.doubts) - len(found.labels) - found.confirmed
-    typer.echo(f"labels changed: {changed:,}, confirmed: {found.confirmed:,}, left as they are: {left:,}")
+    use = write_labels(output, audited, found.labels, options.data_dir, found.dropped)
+    changed, dropped = len(found.labels), len(found.dropped)
+    left = len(audited.doubts) - changed - found.confirmed - dropped
+    about = f"labels changed: {changed:,}, confirmed: {found.confirmed:,}, samples left out: {dropped:,}"
+    typer.echo(f"{about}, left as they are: {left:,}")
     if use:
         typer.echo(f"use them: {use}")
     typer.echo(os.fsencode(output))

@@ -14,6 +14,7 @@ from remnant.config import Config
 from remnant.config.recipe import to_config
 from remnant.data import Dataset, OwnData, data_dir as find_data_dir
 from remnant.data.dataset import Labels
+from remnant.data.images import ImageList
 from remnant.errors import RemnantError
 from remnant.experiment.build import build_dataset
 from remnant.experiment.result import is_finished, read_result
@@ -60,6 +61,12 @@ class AuditedRun:
     def file(self, position: int) -> str:
         """Return the file of a sample, or an empty text."""
         return encodable(self.data.files[position]) if self.data.files else ""
+
+
+def leaves_out(run: AuditedRun) -> bool:
+    """Return whether samples can be left out of the label file: it is a table of image files."""
+    own = run.config.data
+    return isinstance(own, OwnData) and isinstance(own.listing.images, ImageList)
 
 
 def encodable(text: str) -> str:
