@@ -102,6 +102,14 @@ def test_export_writes_a_model_and_its_card(home: Path, invoke: Invoke) -> None:
     assert Path("a.safetensors.md").exists()
 
 
+def test_an_export_to_onnx_says_beforehand_that_it_takes_long(
+    home: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remnant.learner.export.export", lambda *given: "written")
+    done = invoke("export", "model", "-o", "a.onnx")
+    assert (done.out, "may take a minute" in done.err) == ("written\n", True)
+
+
 def test_export_overwrites_files_only_if_asked_for(home: Path, invoke: Invoke) -> None:
     words = ("export", "model", "--format", "safetensors", "-o")
     Path("mine.png").write_text("mine")

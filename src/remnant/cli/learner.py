@@ -147,6 +147,8 @@ def export(
     if format not in ("onnx", "safetensors"):
         raise RemnantError(f"--format: expected onnx or safetensors, got {format}.")
     check_target(out, force)
+    if format == "onnx":
+        typer.echo("exporting the graph, and comparing it with torch: this may take a minute ...", err=True)
     typer.echo(write(model, read_model(find_model(model)), format, out))
 
 
