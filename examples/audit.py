@@ -29,7 +29,7 @@ def correct(page: Path, decisions: str, labels: str = "labels.csv") -> int:
     """Write the labels with the decisions, and return the number of changed ones."""
     run = read_audited(page.parent, None)
     found = read_decisions(Path(decisions), run)
-    write_labels(Path(labels), run, found.labels, None)
+    write_labels(Path(labels), run, found.labels, None, found.dropped)
     return len(found.labels)
 
 

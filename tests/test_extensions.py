@@ -537,8 +537,8 @@ def test_a_run_with_a_file_resumes_from_another_folder(
     folder = tmp_path / done.out.splitlines()[-1]
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    again = invoke("run", str(folder), "--out", str(folder.parent), "-q")
-    assert "already finished" in again.err
+    again = invoke("run", str(folder), "--out", str(folder.parent))
+    assert "already finished" in again.out
 
 
 def test_an_object_whose_attributes_raise_is_an_error(invoke: Invoke, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from learner_helpers import small_learner
 from own_files import table_of_images, write_folder
 from PIL import Image
 
+from remnant.learner.saved import read_learner
+
 
 @pytest.fixture
 def home(invoke: Invoke) -> Path:
@@ -56,6 +58,35 @@ def test_learn_leaves_the_state_untouched_and_lists_suspects(home: Path, invoke:
     assert invoke("learn", "model", "folder:more", "-o", "model").code == 2
 
 
+def test_settings_that_may_differ_between_tasks_can_be_changed(home: Path, invoke: Invoke) -> None:
+    small_learner(labels=("4", "7")).save("model")
+    table = table_of_images(Path("more"), ["4", "7", "4", "7"])
+    words = ("learn", "model", f"table:{table}", "-o", "new", "--data-dir", "cache")
+    done = invoke(*words, "epochs=4", "lr=0.02")
+    assert done.code == 0, done.err
+    before, after = (read_learner(Path(name)).settings for name in ("model", "new"))
+    assert after == before | {"epochs": 4, "lr": 0.02}
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("buffer_size=7", "buffer_size: expected one of the settings that may differ between tasks"),
+        ("epochz=7", "did you mean 'epochs'?"),
+        ("--epochs=7", "got --epochs: write epochs=7"),
+        ("epochs", "expected key=value, got 'epochs'. Write settings as lr=0.1."),
+        ("lr=fast", "lr: expected a valid number, got 'fast'"),
+    ],
+)
+def test_other_settings_of_a_further_task_are_refused(
+    word: str, message: str, home: Path, invoke: Invoke
+) -> None:
+    done = invoke("learn", "model", "folder:photos", word, "-o", "new")
+    assert done.code == 2
+    assert message in done.err
+    assert not Path("new").exists()
+
+
 def test_photos_are_predicted_by_the_square_in_their_centre(home: Path, invoke: Invoke) -> None:
     for side in ((30, 8), (8, 8)):  # black, with a red square in the centre
         photo = Image.new("RGB", side, (0, 0, 0))
@@ -69,6 +100,14 @@ def test_export_writes_a_model_and_its_card(home: Path, invoke: Invoke) -> None:
     assert "model card" in invoke("export", "model", "--format", "safetensors", "-o", "a.safetensors").out
     assert Path("a.safetensors").exists()
     assert Path("a.safetensors.md").exists()
+
+
+def test_an_export_to_onnx_says_beforehand_that_it_takes_long(
+    home: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remnant.learner.export.export", lambda *given: "written")
+    done = invoke("export", "model", "-o", "a.onnx")
+    assert (done.out, "may take a minute" in done.err) == ("written\n", True)
 
 
 def test_export_overwrites_files_only_if_asked_for(home: Path, invoke: Invoke) -> None:
@@ -103,6 +142,18 @@ def test_an_audit_overwrites_nothing_but_an_earlier_page(invoke: Invoke) -> None
         assert done.code == 2
         assert "expected a new file or an earlier page" in done.err
     assert table.read_bytes() == before
+
+
+@pytest.mark.parametrize("words", [("--method", "gdumb"), ("--method", "spr"), ("--method", "cnll")])
+def test_an_audit_by_a_method_that_judges_no_labels_is_refused_before_training(
+    words: tuple[str, ...], invoke: Invoke
+) -> None:
+    write_folder(Path("photos"), {"cat": 6, "dog": 6})
+    done = invoke("audit", "folder:photos", "net=small:4", *words, "--data-dir", "cache")
+    assert done.code == 2
+    assert "expected one that trains on the stream itself" in done.err
+    assert "all work except gdumb, gdumb+coteaching, gdumb+dividemix, spr, cnll, cnll.unlimited." in done.err
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +196,9 @@ def audited(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_decisions_of_an_audit_give_a_table_that_can_be_run(audited: str, invoke: Invoke) -> None:
     done = invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv")
     assert done.code == 0, done.err
-    assert done.out.splitlines()[0] == "labels changed: 1, confirmed: 0, left as they are: 11"
+    assert done.out.splitlines()[0] == (
+        "labels changed: 1, confirmed: 0, samples left out: 0, left as they are: 11"
+    )
     assert done.out.splitlines()[-1] == "labels.csv"
     assert "table:labels.csv" in done.out
     assert invoke("run", "table:labels.csv", "--dry-run", "tasks=1", "net=small:4").code == 0
@@ -154,8 +207,8 @@ def test_decisions_of_an_audit_give_a_table_that_can_be_run(audited: str, invoke
 
 
 def test_a_finished_run_is_audited_again_without_training(audited: str, invoke: Invoke) -> None:
-    done = invoke("audit", audited, "-q", "-o", "page.html")
-    assert "already finished" in done.err
+    done = invoke("audit", audited, "-o", "page.html")
+    assert "already finished" in done.out
     assert Path("page.html").read_text().count("data:image/png") == 12
     for words in (
         ("--apply", "decisions.csv", audited),

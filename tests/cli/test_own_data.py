@@ -32,18 +32,29 @@ def test_a_folder_is_run_and_what_is_unknown_is_said(invoke: Invoke, photos: Pat
     result = json.loads((folder / "result.json").read_text())
     assert result["noise_rate"] is None
     assert set(result["skipped"]) == {"eel/notes.txt", "eel/0.png"}
-    assert "already finished" in invoke("run", str(folder), "-q", "--data-dir", "cache").err
+    assert "already finished" in invoke("run", str(folder), "--data-dir", "cache").out
 
 
 def test_the_same_content_elsewhere_is_the_same_run(invoke: Invoke, photos: Path, tmp_path: Path) -> None:
     done = invoke("run", f"folder:{photos}", *QUICK, "-q")
     shutil.copytree(photos, tmp_path / "copy")
-    again = invoke("run", "folder:copy", *QUICK, "-q")
-    assert "already finished" in again.err
-    assert again.out == done.out
+    again = invoke("run", "folder:copy", *QUICK)
+    assert "already finished" in again.out
+    assert again.out.splitlines()[-1] == done.out.strip()
     (tmp_path / "copy" / "eel").rename(tmp_path / "copy" / "gnu")  # the same numbers, another name
     other = invoke("run", "folder:copy", *QUICK, "-q")
-    assert "already finished" not in other.err
+    assert other.out != done.out
+
+
+def test_quiet_prints_the_path_of_the_result_only(invoke: Invoke, photos: Path) -> None:
+    (photos / "eel" / "notes.txt").write_text("x")
+    for words in (("run", "folder:my photos", *QUICK), ("audit", "folder:my photos", *QUICK)):
+        done = invoke(*words, "-q")
+        assert (done.code, done.err, len(done.out.splitlines())) == (0, "", 1), words
+        assert Path(done.out.strip()).exists()
+    folder = invoke("run", "folder:my photos", *QUICK, "-q").out.strip()
+    done = invoke("learn", folder, "folder:my photos", "-o", "new", "-q")
+    assert (done.code, done.out, done.err) == (0, "new\n", "")
 
 
 def test_a_dry_run_does_not_decode(invoke: Invoke, photos: Path, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def test_words_are_a_recipe_and_settings(tmp_path: Path, monkeypatch: pytest.Mon
     assert parse([f"lr={'1' * 5000}"], [])[0] is None  # no file can have such a name
     with pytest.raises(RemnantError, match="expected one recipe, got a, b"):
         parse(["a", "b"], [])
-    with pytest.raises(RemnantError, match=r"expected key=value, got 'lr': write --set lr=0\.1"):
+    with pytest.raises(RemnantError, match=r"expected key=value, got 'lr'. Write settings as lr=0\.1\."):
         parse([], ["lr"])
     with pytest.raises(RemnantError, match="expected each setting once, got lr twice"):
         parse(["lr=0.5"], ["lr=0.25"])

@@ -214,7 +214,7 @@ def test_check_says_what_to_do_with_a_damaged_checkpoint_of_a_finished_run(invok
     folder = invoke(*command).out.strip()
     newest = max(Path(folder, "checkpoint").iterdir())
     newest.write_bytes(b"")
-    assert "already finished" in invoke(*command).err  # so it repairs nothing
+    assert "already finished" in invoke("run", *command[2:]).out  # so it repairs nothing
     damaged = invoke("check", folder)
     assert damaged.code == 1
     assert f"{newest}: its 0 bytes do not match the digest in its name; the run is finished, " in damaged.out

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from remnant.data import images
-from remnant.data.images import ImageList, decode_images, read_image, unreadable
+from remnant.data.images import ImageList, decode_images, hidden_bars, progress_bar, read_image, unreadable
 from remnant.errors import RemnantError
 from remnant.transforms.resizing import upright_crop
 
@@ -26,6 +26,15 @@ SIDE = 24
 def photos(tmp_path: Path) -> ImageList:
     food_files.write_photos(tmp_path, KEYS)
     return ImageList("made", tmp_path, tuple(f"images/{key}" for key in KEYS))
+
+
+def test_progress_bars_can_be_hidden(capsys: pytest.CaptureFixture[str]) -> None:
+    for are_hidden in (True, False):
+        with hidden_bars(are_hidden), progress_bar(2, "work") as bar:
+            bar.start_t = bar.last_print_t = bar.start_t - 100  # as if it had taken so many seconds
+            bar.update(2)
+            assert bar.n == 2
+        assert ("work" not in capsys.readouterr().err) == are_hidden
 
 
 def never(*_: object) -> None:

@@ -74,6 +74,35 @@ learner.learn(*task(number)).save(folder)
 """
 
 
+@pytest.mark.parametrize(
+    ("method", "changes"),
+    [
+        ("aer-abs", {"epochs": 3, "lr": 0.02, "batch": 4, "momentum": 0.5, "weight_decay": 0.01}),
+        ("er+fit", {"consolidation.epochs": 3, "consolidation.lr": 0.02}),
+    ],
+)
+def test_a_loaded_learner_with_other_settings_learns_further_tasks_with_them(
+    method: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    settings = TINY | ({"consolidation.epochs": 2} if method == "er+fit" else {})
+    Learner(method, **settings).learn(*task(0)).save(tmp_path / "first")
+    changed = Learner.load(tmp_path / "first", **changes).learn(*task(1))
+    changed.save(tmp_path / "second")
+    same = Learner.load(tmp_path / "first").learn(*task(1))
+    assert any(repr(value) != repr(state(same)[name]) for name, value in state(changed).items())
+    again = Learner.load(tmp_path / "second")
+    assert_same(again.learn(*task(2)), changed.learn(*task(2)))  # they hold from now on
+
+
+def test_settings_that_the_saved_state_depends_on_are_fixed(tmp_path: Path) -> None:
+    Learner("er", **TINY).learn(*task(0)).save(tmp_path)
+    for name in ("seed", "buffer_size", "net.width", "method", "consolidation.epochs"):
+        with pytest.raises(RemnantError, match=f"{name}: expected one of the settings that may differ"):
+            Learner.load(tmp_path, **{name: 3})
+    with pytest.raises(RemnantError, match="noise: expected a setting of the method or of training"):
+        Learner.load(tmp_path, noise="none")
+
+
 @pytest.mark.slow
 def test_five_tasks_in_five_processes_equal_five_tasks_in_one(tmp_path: Path) -> None:
     script = SCRIPT.format(paths=[str(Path(__file__).parent), str(Path(__file__).parents[1]), *sys.path])

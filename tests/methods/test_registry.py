@@ -20,7 +20,7 @@ from remnant.methods.consolidation import BufferFit, MixMatch
 from remnant.methods.epoch_schedule import Alternate, Always, Phase, phases
 from remnant.methods.objective import AsymmetricCrossEntropy, CrossEntropy, DarkReplay
 from remnant.methods.protocol import StepDone
-from remnant.methods.registry import GDUMB, METHODS, SUFFIX_ABOUT, SUFFIXES, with_suffix
+from remnant.methods.registry import GDUMB, METHODS, SUFFIX_ABOUT, SUFFIXES, trains_on_stream, with_suffix
 from remnant.methods.replay import Replay
 
 CONSOLIDATIONS, REPLACEMENTS = REGISTRIES["consolidation"], REGISTRIES["replacement"]
@@ -202,3 +202,9 @@ def test_no_two_classes_of_the_package_have_the_same_name() -> None:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(str(path.relative_to(root)))
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
+def test_all_methods_but_gdumb_spr_and_cnll_train_on_the_stream() -> None:
+    others = [name for name, method in METHODS.items() if not trains_on_stream(method, 2)]
+    assert {name.partition("+")[0].partition(".")[0] for name in others} == {"gdumb", "spr", "cnll"}
+    assert trains_on_stream(replay("er+fit"), 1)

@@ -8,7 +8,7 @@ from conftest import same, tiny_learner, tiny_stream
 
 from remnant.experiment.checkpoint import pack, unpack
 from remnant.methods.protocol import EpochDone, StepDone
-from remnant.methods.registry import AER_ABS, ER, GDUMB
+from remnant.methods.registry import AER_ABS, ER, GDUMB, trains_on_stream
 from remnant.stream import InMemory, Task
 from remnant.suspects.trajectory import FORGETTING, LEARNING, Trajectory, agreements
 
@@ -91,3 +91,4 @@ def test_a_method_that_does_not_train_on_the_stream_has_no_statistics() -> None:
             if isinstance(event, EpochDone):
                 break
         assert (learner.statistics(stream.tasks[0]) is not None) == expected
+        assert trains_on_stream(method, 1) == expected

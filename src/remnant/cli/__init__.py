@@ -35,7 +35,7 @@ app.command("sweep", cls=compare.ListCommand, context_settings={"ignore_unknown_
 app.command("table", cls=compare.ListCommand)(runs.table)
 app.command("tune", cls=compare.ListCommand, context_settings={"ignore_unknown_options": True})(sweep.tune)
 app.command("verify")(sweep.verify)
-app.command("learn")(learner.learn)
+app.command("learn", context_settings={"ignore_unknown_options": True})(learner.learn)
 app.command("predict")(learner.predict)
 app.command("export")(learner.export)
 app.command("audit", context_settings={"ignore_unknown_options": True})(learner.audit)

@@ -12,33 +12,52 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from remnant.cli.data import DataDir
-from remnant.cli.run import Method, RunOptions, Seed, carry_out, with_run_options
+from remnant.cli.run import Method, Quiet, RunOptions, Seed, carry_out, check_options, parse, with_run_options
 from remnant.errors import RemnantError, printable
 from remnant.extensions import is_own_data
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from remnant.learner.sources import Samples
     from remnant.models.model import Model
 
 BATCH = 64  # images that are in memory at a time
 
 
 def learn(
+    ctx: typer.Context,
     state: Annotated[Path, typer.Argument(metavar="STATE", help="A saved learner or a finished run.")],
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="folder:DIR, table:FILE.csv, hf:NAME or a dataset.")
     ],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE",
+            help="Settings that may differ between tasks, such as epochs and lr.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the new learner.")],
     data_dir: DataDir = None,
+    quiet: Quiet = False,
 ) -> None:
     """Learn a further task, and save the new learner.
 
     Classes that STATE does not know are added to it. Files that cannot be used are left out and reported.
-    The new folder also lists suspect labels.
+    The new folder also lists suspect labels. Settings are those of STATE; others that are given hold from
+    this task on.
 
-    Example: remnant learn runs/digits-... folder:photos -o model
+    \b
+    Examples:
+      remnant learn runs/digits-... folder:photos -o model
+      remnant learn model folder:more -o model2 epochs=5 lr=0.01
     """
+    check_options(ctx, [str(state), data, *(words or [])])
+    _, settings = parse((), words or [])
+    from remnant.data.images import hidden_bars
     from remnant.experiment.checkpoint import write_atomically
     from remnant.learner.learner import Learner
     from remnant.learner.saved import SUSPECTS, check_folder
@@ -48,22 +67,30 @@ def learn(
     if out.resolve() == state.resolve():
         raise RemnantError(f"{out}: expected another folder than STATE, which is not changed. Choose one.")
     check_folder(out)
-    learner = Learner.load(state)
-    samples = read_data(data, data_dir, learner.image_size)
+    learner = Learner.load(state, **settings)
+    with hidden_bars(quiet):
+        samples = read_data(data, data_dir, learner.image_size)
+        if not quiet:
+            _print_notes(samples)
+        learner.learn(samples).save(out)
+    table = learner.suspects()
+    write_atomically(out / SUSPECTS, csv_file(table))
+    if not quiet:
+        suspect = sum(row.is_suspect for row in table)
+        left_out = f" ({len(samples.left_out):,} left out)" if samples.left_out else ""
+        typer.echo(
+            f"learned {len(samples.labels):,} samples{left_out}; {len(learner.classes_)} classes; "
+            f"{suspect:,} suspect labels among all {len(table):,} samples that were learned"
+        )
+    typer.echo(out)
+
+
+def _print_notes(samples: "Samples") -> None:
+    """Print which files are left out, and what else a user should know of samples."""
     for file, reason in samples.left_out.items():
         typer.echo(f"left out: {printable(file)}: {printable(reason)}", err=True)
     for note in samples.notes:
         typer.echo(f"note: {printable(note)}", err=True)
-    learner.learn(samples).save(out)
-    table = learner.suspects()
-    write_atomically(out / SUSPECTS, csv_file(table))
-    suspect = sum(row.is_suspect for row in table)
-    left_out = f" ({len(samples.left_out):,} left out)" if samples.left_out else ""
-    typer.echo(
-        f"learned {len(samples.labels):,} samples{left_out}; {len(learner.classes_)} classes; {suspect:,} "
-        f"suspect labels among all {len(table):,} samples that were learned"
-    )
-    typer.echo(out)
 
 
 def predict(
@@ -120,6 +147,8 @@ def export(
     if format not in ("onnx", "safetensors"):
         raise RemnantError(f"--format: expected onnx or safetensors, got {format}.")
     check_target(out, force)
+    if format == "onnx":
+        typer.echo("exporting the graph, and comparing it with torch: this may take a minute ...", err=True)
     typer.echo(write(model, read_model(find_model(model)), format, out))
 
 
@@ -157,30 +186,33 @@ def audit(
     if decisions is not None:
         _apply(decisions, recipe, settings, output, options)
         return
-    from remnant.report.audit.page import check_page
+    from remnant.config.recipe import to_config
+    from remnant.report.audit.page import check_page, write_audit
+    from remnant.report.audit.samples import check_method, read_audited
 
     if output is not None:
         check_page(output)
-    folder = carry_out(recipe, audit_settings(recipe, settings), options)
+    settings = audit_settings(recipe, settings)
+    check_method(to_config(recipe, settings))
+    folder = carry_out(recipe, settings, options)
     if folder is None:
         return
-    from remnant.report.audit.page import write_audit
-    from remnant.report.audit.samples import read_audited
-
     path, run = output or folder / "audit.html", read_audited(folder, options.data_dir)
     write_audit(path, run, most)
-    if held_out := run.held_out:
-        typer.echo(
-            f"note: {held_out:,} images were held out to measure accuracy, and their labels are not judged. "
-            "data.test_share=0 holds out none.",
-            err=True,
-        )
-    typer.echo(
-        "Open the page in a browser, judge the labels, download the decisions, and apply them:\n"
-        f"  remnant audit --apply decisions.csv {shlex.quote(printable(str(folder)))} -o labels.csv",
-        err=True,
-    )
+    if not options.quiet:
+        _print_next(folder, run.held_out)
     typer.echo(os.fsencode(path))
+
+
+def _print_next(folder: Path, held_out: int) -> None:
+    """Print what to do with the page of an audit."""
+    lines = [
+        "Open the page in a browser, judge the labels, download the decisions, and apply them:",
+        f"  remnant audit --apply decisions.csv {shlex.quote(printable(str(folder)))} -o labels.csv",
+    ]
+    about = f"{held_out:,} images were held out to measure accuracy, and their labels are not judged"
+    note = [f"note: {about}. data.test_share=0 holds out none."] if held_out else []
+    typer.echo("\n".join([*note, *lines]), err=True)
 
 
 def audit_settings(recipe: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,9 +245,11 @@ def _apply(
     audited = read_audited(Path(run), options.data_dir)
     check_output(output, audited, decisions, options.force)
     found = read_decisions(decisions, audited)
-    use = write_labels(output, audited, found.labels, options.data_dir)
-    changed, left = len(found.labels), len(audited.doubts) - len(found.labels) - found.confirmed
-    typer.echo(f"labels changed: {changed:,}, confirmed: {found.confirmed:,}, left as they are: {left:,}")
+    use = write_labels(output, audited, found.labels, options.data_dir, found.dropped)
+    changed, dropped = len(found.labels), len(found.dropped)
+    left = len(audited.doubts) - changed - found.confirmed - dropped
+    about = f"labels changed: {changed:,}, confirmed: {found.confirmed:,}, samples left out: {dropped:,}"
+    typer.echo(f"{about}, left as they are: {left:,}")
     if use:
         typer.echo(f"use them: {use}")
     typer.echo(os.fsencode(output))

@@ -90,7 +90,7 @@ MLflowFlag = Annotated[
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print what would be run and an estimate of its time only.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the results only, without progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")]
 
 
 @dataclass(frozen=True)
@@ -124,14 +124,19 @@ class RunOptions:
     def parse(self, ctx: typer.Context, **own: str | None) -> tuple[str | None, dict[str, Any]]:
         """Return the recipe and the settings; `own` are settings that a command has as options of its own."""
         words = self.words or []
-        if any(word.startswith("-") for word in words):
-            options = {p.opts[0]: not getattr(p, "is_flag", False) for p in ctx.command.params}
-            raise RemnantError(unknown_option(words, options, ctx.info_name or "run"))
+        check_options(ctx, words)
         named: dict[str, Any] = own | {key: getattr(self, key) for key in SETTINGS}
         named["compile"] = "true" if self.compile else None
         named["data.image_size"] = self.image_size
         texts = [f"{key}={value}" for key, value in named.items() if value is not None]
         return parse(words, [*texts, *(self.changes or [])])
+
+
+def check_options(ctx: typer.Context, words: Sequence[str]) -> None:
+    """Raise RemnantError if one of the words of a command is an option, which it does not have."""
+    if any(word.startswith("-") for word in words):
+        options = {p.opts[0]: not getattr(p, "is_flag", False) for p in ctx.command.params}
+        raise RemnantError(unknown_option(words, options, ctx.info_name or "run"))
 
 
 def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -195,6 +200,7 @@ def carry_out(recipe: str | None, settings: Mapping[str, Any], options: RunOptio
         return None
     if not quiet:
         print(fit(line, sys.stdout), flush=True)  # at once: importing torch takes seconds
+    from remnant.data.images import hidden_bars
     from remnant.experiment.loggers.console import console_logger
     from remnant.experiment.loggers.mlflow import MLflow
     from remnant.experiment.loggers.tensorboard import TensorBoard
@@ -206,7 +212,8 @@ def carry_out(recipe: str | None, settings: Mapping[str, Any], options: RunOptio
     loggers += [MLflow()] if options.mlflow else []
     how = Options(out, options.data_dir, options.force, options.save_every, options.strict)
     try:
-        folder = run_recipe(recipe, settings, how, loggers)
+        with hidden_bars(quiet):
+            folder = run_recipe(recipe, settings, how, loggers)
     except Interrupted as stop:
         if reports_errors():
             typer.echo(fit(f"\nremnant: {stop}", sys.stderr), err=True)
@@ -240,7 +247,7 @@ def parse(words: Sequence[str], texts: Sequence[str]) -> tuple[str | None, dict[
         key, equals, value = text.partition("=")
         key = key.strip()
         if not equals:
-            raise RemnantError(f"expected key=value, got {text!r}: write --set lr=0.1")
+            raise RemnantError(f"expected key=value, got {text!r}. Write settings as lr=0.1.")
         if key in settings:
             raise RemnantError(f"expected each setting once, got {key} twice.")
         settings[key] = literal(value.strip())

@@ -149,7 +149,9 @@ def demo(
         "runs"
     ),
     jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs at the same time.")] = 2,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the results only.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")
+    ] = False,
 ) -> None:
     """Compare four methods on digits with 40 % noisy labels.
 

@@ -3,6 +3,7 @@
 Missing and damaged files are skipped. S is the side length of a decoded image in pixels.
 """
 
+import contextlib
 import errno
 import io
 import json
@@ -12,6 +13,7 @@ import sys
 import warnings
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
@@ -194,6 +196,19 @@ def read_image(file: Path | BinaryIO, side: int, resize: Resize = stretched) -> 
     return np.asarray(resized).transpose(2, 0, 1).copy()
 
 
+_DELAY = ContextVar("seconds before a progress bar is shown", default=1.0)
+
+
+@contextlib.contextmanager
+def hidden_bars(are_hidden: bool) -> Iterator[None]:
+    """Hide the progress bars of what is done inside, if `are_hidden`."""
+    token = _DELAY.set(float("inf") if are_hidden else _DELAY.get())
+    try:
+        yield
+    finally:
+        _DELAY.reset(token)
+
+
 def progress_bar(total: int, name: str) -> Any:  # noqa: ANN401
     """Return a progress bar on standard error; where it is no terminal, it is written once in a minute.
 
@@ -206,7 +221,7 @@ def progress_bar(total: int, name: str) -> Any:  # noqa: ANN401
     class Bar(tqdm):  # type: ignore[misc]
         monitor_interval = 0
 
-    return Bar(total=total, desc=name, delay=1, mininterval=0.1 if sys.stderr.isatty() else 60)
+    return Bar(total=total, desc=name, delay=_DELAY.get(), mininterval=0.1 if sys.stderr.isatty() else 60)
 
 
 def _decode(images: Images, side: int, skipped: dict[str, str]) -> Iterator[Pixels]:

@@ -121,6 +121,15 @@ def to_labels(labels: Any) -> list[Label]:  # noqa: ANN401
     return cast(list[Label], found)
 
 
+def to_classes(classes: Any) -> list[Label]:  # noqa: ANN401
+    """Return labels that differ as a list."""
+    labels = to_labels(classes)
+    if len(set(labels)) < len(labels):
+        repeated = next(label for label in labels if labels.count(label) > 1)
+        raise RemnantError(f"classes: expected each class once, got {repeated!r:.60} twice. Remove one.")
+    return labels
+
+
 def _is_number(value: Any) -> bool:  # noqa: ANN401
     return isinstance(value, np.generic) or (isinstance(value, Tensor) and value.numel() == 1)
 

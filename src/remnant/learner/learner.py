@@ -25,14 +25,15 @@ from remnant.experiment.build import build_backend, embeds, net_builder
 from remnant.experiment.checkpoint import content_errors
 from remnant.features import embed, embed_filled, load_frozen
 from remnant.learner.growth import check_classes, grown
-from remnant.learner.inputs import to_images, to_labels, to_samples
-from remnant.learner.received import SIDE, Embed, check_side, first_spec, received, side_of
+from remnant.learner.inputs import to_classes, to_images, to_samples
+from remnant.learner.received import SIDE, UNKNOWN, Embed, check_side, first_spec, received, side_of
 from remnant.learner.saved import (
     OF_STREAM,
     SavedLearner,
     read_learner,
     settings_of_learner,
     used_ids,
+    with_settings,
     write_learner,
 )
 from remnant.learner.sources import Arrived, Samples
@@ -83,7 +84,7 @@ class Learner:
         net = GivenModule(net, head) if isinstance(net, nn.Module) else net
         own = {"method": method, "net": net, "buffer_size": buffer_size, "lr": default_lr(net)}
         self._settings = nested(own | settings_of_learner(settings))
-        self._labels: list[Label] = [] if classes is None else _distinct(to_labels(classes))
+        self._labels: list[Label] = [] if classes is None else to_classes(classes)
         self._transform, self._image_size = transform, image_size
         self._spec: Spec | None = None
         self._learner: TaskLearner | None = None
@@ -142,7 +143,7 @@ class Learner:
     def partial_fit(self, images: Any, labels: Any, classes: Any = None) -> "Learner":  # noqa: ANN401
         """Learn a task; `classes` may be given in the first call, as in scikit-learn."""
         if classes is not None and not self._labels:
-            self._labels = _distinct(to_labels(classes))
+            self._labels = to_classes(classes)
         return self.learn(images, labels)
 
     def predict_proba(self, images: Any) -> NDArray[np.float32]:  # noqa: ANN401
@@ -186,9 +187,18 @@ class Learner:
         write_learner(Path(folder), saved, learner.network(), config)
 
     @classmethod
-    def load(cls, folder: str | Path, net: Any = None, head: int | None = None) -> "Learner":  # noqa: ANN401
-        """Load a saved learner, or a finished run, to learn further; `net` is needed if it was an object."""
-        saved = read_learner(Path(folder))
+    def load(
+        cls,
+        folder: str | Path,
+        net: Any = None,  # noqa: ANN401
+        head: int | None = None,
+        **settings: Any,  # noqa: ANN401
+    ) -> "Learner":
+        """Load a saved learner, or a finished run, to learn further; `net` is needed if it was an object.
+
+        `settings` that may differ between tasks, such as `epochs` and `lr`, hold from now on.
+        """
+        saved = with_settings(read_learner(Path(folder)), settings)
         what = f"{folder}: expected a saved learner or a finished run, but its content does not fit"
         with content_errors(what, advice="Learn the tasks again."):
             return cls._restored(saved, Path(folder), net, head)
@@ -248,7 +258,7 @@ class Learner:
         self._spec, self._labels, self._learner = spec, labels, learner
 
     def _config(self, spec: Spec | None = None) -> Config:
-        return config_for(spec or self._spec or _ANY, self._settings)
+        return config_for(spec or self._spec or UNKNOWN, self._settings)
 
     def _build(self, spec: Spec) -> TaskLearner:
         config = self._config(spec)
@@ -288,12 +298,3 @@ class Learner:
                 "expected a learner that has learned something, got a new one. Call learn first."
             )
         return self._learner
-
-
-_ANY = Spec("learner", (3, 32, 32), ("a", "b"), ImageTransform((0.5,) * 3, (0.25,) * 3))  # before the first
-
-
-def _distinct(labels: list[Label]) -> list[Label]:
-    if len(set(labels)) != len(labels):
-        raise RemnantError(f"expected each class once, got {labels}.")
-    return labels

@@ -21,6 +21,8 @@ from remnant.transforms.image import ImageTransform
 
 SIDE = 32  # pixels per side of image files, unless the network has a size of its own
 PART = 256  # images whose features are computed at a time
+# Of a learner that has not received any images.
+UNKNOWN = Spec("learner", (3, 32, 32), ("a", "b"), ImageTransform((0.5,) * 3, (0.25,) * 3))
 
 Embed = Callable[[Backbone, Tensor, torch.device], Tensor]
 

@@ -1,14 +1,15 @@
 """The file of a saved learner: its complete state, and the model for predictions beside it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
 from remnant.config import Config
-from remnant.config.recipe import read as read_recipe
+from remnant.config.recipe import apply, read as read_recipe
+from remnant.config.resolve import DEFAULTS, unknown_key
 from remnant.data import Spec
 from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import (
@@ -32,6 +33,11 @@ FORMAT = 1
 LARGEST_GAP = 10**8  # by which an id in a buffer may exceed the number of samples that is stored
 # Settings of the stream of a run, which a learner does not have.
 OF_STREAM = ("data", "tasks", "name", "noise", "per_class", "split", "class_order", "validation")
+# Settings that may differ between tasks: no saved state depends on them.
+OF_TASK = (
+    "epochs", "batch", "lr", "lr_drops", "momentum", "weight_decay", "consolidation.epochs",
+    "consolidation.lr", "device", "precision", "compile", "threads",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +63,27 @@ def settings_of_learner(settings: dict[str, Any]) -> dict[str, Any]:
             "remnant.run has. A learner gets its samples by learn(images, labels)."
         )
     return settings
+
+
+def with_settings(saved: SavedLearner, changes: dict[str, Any]) -> SavedLearner:
+    """Return a saved learner with other settings; raise RemnantError unless they may differ between tasks."""
+    possible = [name for name in OF_TASK if _has(saved.settings, name)]
+    for name in settings_of_learner(changes):
+        if name.partition(".")[0] not in DEFAULTS:
+            raise RemnantError(unknown_key(name))
+        if name not in possible:
+            why = f"{saved.settings['method']} does not use it" if name in OF_TASK else "it is fixed"
+            raise RemnantError(
+                f"{name}: expected one of the settings that may differ between tasks, but {why}. Remove it, "
+                f"or choose from {', '.join(possible)}."
+            )
+    return replace(saved, settings=apply(saved.settings, changes))
+
+
+def _has(settings: Mapping[str, Any], name: str) -> bool:
+    """Return whether a complete table of settings has this one, which may be `component.setting`."""
+    kind, _, part = name.partition(".")
+    return kind in settings and (not part or part in settings[kind])
 
 
 def check_folder(folder: Path) -> None:

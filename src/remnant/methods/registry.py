@@ -24,7 +24,15 @@ from remnant.methods.consolidation import (
     MixMatch,
     PuriDivER,
 )
-from remnant.methods.epoch_schedule import Alternate, Collect, ReplayOnly, StreamOnly, WriteFirst
+from remnant.methods.epoch_schedule import (
+    Alternate,
+    Collect,
+    Phase,
+    ReplayOnly,
+    StreamOnly,
+    WriteFirst,
+    phases,
+)
 from remnant.methods.objective import AsymmetricCrossEntropy, CrossEntropy, DarkReplay, OneBatch
 from remnant.methods.protocol import Algorithm
 from remnant.methods.rebuild import Trusted
@@ -133,3 +141,14 @@ METHODS: dict[str, Algorithm] = {
     "cnll": Cnll(about="five buffers: delay, clean, noisy, and two replay stores"),
     "cnll.unlimited": Cnll(unlimited=True, about="cnll whose replay stores grow without limit"),
 }
+
+
+def trains_on_stream(method: Algorithm, epochs: int) -> bool:
+    """Return whether a method has statistics of its training on the stream, by which labels are judged.
+
+    An algorithm with its own training loop trains on the stream if it uses the learning rate of the stream.
+    """
+    schedule = getattr(method, "schedule", None)
+    if schedule is None:
+        return "lr" not in method.unused
+    return any(Phase.TRAIN in phase for phase in phases(schedule, epochs))

@@ -12,6 +12,7 @@ from remnant.experiment.loggers.console import (
     Live,
     Quiet,
     Speed,
+    Warnings,
     console_logger,
     duration,
     epoch_line,
@@ -174,8 +175,17 @@ def test_quiet_prints_messages_only(written: tuple[Console, io.StringIO]) -> Non
     assert text.getvalue() == "[/a] folder\n"
 
 
+def test_of_a_quiet_run_only_warnings_are_printed(written: tuple[Console, io.StringIO]) -> None:
+    console, text = written
+    logger = Warnings(console)
+    logger.start(start())
+    logger.note("no recipe, defaults are used: epochs=4")
+    logger.note("warning: result.json is damaged")
+    assert text.getvalue() == "warning: result.json is damaged\n"
+
+
 def test_the_console_logger_prints_lines_outside_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert type(console_logger(quiet=True)) is Quiet
+    assert type(console_logger(quiet=True)) is Warnings
     assert type(console_logger(quiet=False)) is Lines
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert type(console_logger(quiet=False)) is Live

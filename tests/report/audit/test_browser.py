@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from audit_runs import HOSTILE, hostile_table
 from conftest import tiny_config
+from own_files import table_of_images
 
 from remnant.cli import main
 from remnant.config import resolve
+from remnant.config.recipe import to_config
 from remnant.noise.from_file import read_labels
 from remnant.report.audit.page import render
 from remnant.report.audit.samples import read_audited
@@ -81,10 +83,11 @@ def test_500_samples_are_judged_by_keyboard_and_the_labels_are_corrected(
     )
     page = opened.page
     assert opened.shown() == 500
-    assert page.evaluate("[...document.images].filter(image => image.naturalWidth > 0).length") == 501
+    assert page.evaluate("[...document.images].filter(image => image.naturalWidth > 0).length") == 502
     assert opened.current() == 0
 
-    opened.press("s", "r", "j", "k", "ArrowRight", "ArrowLeft")
+    assert page.get_by_role("button", name="No class").count() == 0  # the label file has all samples
+    opened.press("d", "s", "r", "j", "k", "ArrowRight", "ArrowLeft")
     assert opened.current() == 2
     opened.press("r", "u", "s")  # undone, and decided again
     assert opened.current() == 3
@@ -162,6 +165,51 @@ def test_hostile_names_are_inert_in_page_download_and_corrected_table(
         found = list(csv.DictReader(file))
     assert {row["label"] for row in found if row["split"] == "train"} == {"cat"}
     assert {row["label"] for row in found if row["split"] == "test"} == set(HOSTILE)
+    assert opened.problems == []
+
+
+def test_a_sample_can_be_enlarged_and_left_out(
+    browser: Any,  # noqa: ANN401
+    run_in: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("REMNANT_DATA", str(tmp_path / "cache"))
+    table = table_of_images(tmp_path, ["cat", "dog"] * 6)
+    small = {"tasks": 1, "data.test_share": 0, "net": "small:4", "epochs": 2, "batch": 8, "buffer_size": 8}
+    folder = run_in(to_config(f"table:{table}", small))
+    run = read_audited(folder, None)
+    (tmp_path / "audit.html").write_text(render(run), encoding="utf-8")
+    opened = Opened(
+        browser.new_context(offline=True, viewport={"width": 390, "height": 800}), tmp_path / "audit.html"
+    )
+    page, larger = opened.page, opened.page.locator("#zoom")
+    assert not larger.is_visible()
+    page.locator(".sample img").nth(2).click()
+    assert (opened.current(), larger.is_visible()) == (2, True)
+    assert larger.locator("img").bounding_box()["width"] > 300
+    shown = larger.locator("img").get_attribute("src")
+    opened.press("d")  # the next sample is shown, as large
+    assert (opened.current(), larger.is_visible()) == (3, True)
+    assert larger.locator("img").get_attribute("src") != shown
+    opened.press("Escape")
+    assert not larger.is_visible()
+    opened.press("z")
+    larger.click()
+    assert not larger.is_visible()
+    page.get_by_role("button", name="No class", exact=True).click()
+    assert opened.progress() == "2 of 12 decided: 0 wrong, 0 right, 2 no class, 0 skipped"
+    page.reload()
+    page.locator("#state").select_option("drop")
+    assert opened.shown() == 2
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    rows = opened.download(tmp_path / "decisions.csv")
+    assert [(row["decision"], row["label"]) for row in rows] == [("drop", "")] * 2
+    apply(monkeypatch, tmp_path / "decisions.csv", folder, "-o", tmp_path / "labels.csv")
+    with (tmp_path / "labels.csv").open(newline="", encoding="utf-8") as file:
+        left = {Path(row["path"]).name for row in csv.DictReader(file)}
+    assert len(left) == 10
+    assert not left & {Path(row["path"]).name for row in rows}
     assert opened.problems == []
 
 

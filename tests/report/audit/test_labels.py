@@ -38,6 +38,15 @@ def test_a_corrected_table_lists_all_files_and_is_the_same_data_but_for_the_labe
     assert again.data.files == tuple(f"./{file}" for file in run.data.files)
 
 
+def test_a_dropped_sample_is_left_out_of_the_table(tmp_path: Path) -> None:
+    run = table_run(hostile_table(tmp_path), tmp_path / "cache")
+    write_labels(tmp_path / "labels.csv", run, {}, None, dropped={2})
+    assert len(rows(tmp_path / "labels.csv")) == run.data.published - 1
+    again = table_run(tmp_path / "labels.csv", tmp_path / "cache")
+    assert again.data.files == tuple(f"./{file}" for i, file in enumerate(run.data.files) if i != 2)
+    assert again.observed.tolist() == [y for i, y in enumerate(run.observed.tolist()) if i != 2]
+
+
 def test_tasks_and_true_labels_of_a_table_are_kept(tmp_path: Path) -> None:
     labels = ["cat", "dog"] * 4
     table = table_of_images(tmp_path, labels, task=[1, 1, 2, 2] * 2, true_label=["cat"] * 8)

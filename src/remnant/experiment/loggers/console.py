@@ -127,6 +127,15 @@ class Quiet(Logger):
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+class Warnings(Quiet):
+    """Prints warnings only, such as that a file is damaged."""
+
+    def note(self, text: str) -> None:
+        """Print a message if it is a warning."""
+        if text.startswith("warning: "):
+            super().note(text)
+
+
 class OneLine(Quiet):
     """Prints one line when a run starts, and messages."""
 
@@ -217,7 +226,7 @@ class Live(Quiet):
 def console_logger(quiet: bool) -> Logger:
     """Return the logger for standard output: live in a terminal, lines elsewhere."""
     if quiet:
-        return Quiet(Console(stderr=True))
+        return Warnings(Console(stderr=True))
     console = Console()
     return Live(console) if console.is_terminal else Lines(console)
 

@@ -6,19 +6,21 @@ from pathlib import Path
 
 from remnant.data.own.table import LABEL, PATH, Row, parse_table, table_text
 from remnant.errors import RemnantError, nearest
-from remnant.report.audit.samples import AuditedRun, encodable
+from remnant.report.audit.samples import AuditedRun, encodable, leaves_out
 from remnant.suspects.table import cell
 
-WRONG, RIGHT, SKIP = "wrong", "right", "skip"
+WRONG, RIGHT, DROP, SKIP = "wrong", "right", "drop", "skip"
+NO_CLASS = -1  # in the place of a label
 COLUMNS = ("id", PATH, "given", "decision", LABEL)
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """Labels that are to be changed, and the number of those that are confirmed."""
+    """Labels that are to be changed, samples that are to be left out, and the number of confirmed labels."""
 
     labels: Mapping[int, int]  # position in the training set -> new label
     confirmed: int
+    dropped: frozenset[int] = frozenset()  # positions of samples that belong to no class
 
 
 def read_decisions(file: Path, run: AuditedRun) -> Decisions:
@@ -31,8 +33,8 @@ def read_decisions(file: Path, run: AuditedRun) -> Decisions:
         )
     for place, why in table.left_out.items():
         raise RemnantError(f"{file}, {place}: found {why}. Download the decisions again.")
-    reader, confirmed = _Reader(run), 0
-    labels: dict[int, int] = {}
+    reader = _Reader(run)
+    found: dict[int, int | None] = {}  # position -> label
     first: dict[int, int] = {}  # position -> line
     for line, row in table.rows.items():
         try:
@@ -42,12 +44,11 @@ def read_decisions(file: Path, run: AuditedRun) -> Decisions:
                                  f"{first[position]}. Remove one of them")  # fmt: skip
         except ValueError as error:
             raise RemnantError(f"{file}, line {line}: {error}.") from error
-        first[position] = line
-        if label is not None and label != run.observed[position]:
-            labels[position] = label
-        elif label is not None:
-            confirmed += 1
-    return Decisions(labels, confirmed)
+        first[position], found[position] = line, label
+    labels = {position: label for position, label in found.items() if label is not None and label >= 0}
+    changed = {position: label for position, label in labels.items() if label != run.observed[position]}
+    dropped = frozenset(position for position, label in found.items() if label == NO_CLASS)
+    return Decisions(changed, len(labels) - len(changed), dropped)
 
 
 class _Reader:
@@ -79,8 +80,12 @@ class _Reader:
         decision, name = row["decision"].lower(), row[LABEL]
         if decision == SKIP:
             return None
+        if decision == DROP:
+            self._check_drop()
+            return NO_CLASS
         if decision not in (WRONG, RIGHT):
-            raise ValueError(f"expected the decision {WRONG}, {RIGHT} or {SKIP}, found {decision!r:.60}")
+            expected = f"{WRONG}, {RIGHT}, {DROP} or {SKIP}"
+            raise ValueError(f"expected the decision {expected}, found {decision!r:.60}")
         if decision == RIGHT and not name:
             return given
         label = self.number.get(name)
@@ -91,6 +96,13 @@ class _Reader:
             expected = "the given label" if decision == RIGHT else "another label than the given one"
             raise ValueError(f"expected {expected} with the decision {decision}, found {name!r:.200}")
         return label
+
+    def _check_drop(self) -> None:
+        if not leaves_out(self.run):
+            raise ValueError(
+                f"expected another decision than {DROP}: only a table of image files leaves samples out, and "
+                f"the label file of {self.run.data.spec.name} has a line for each. Write {SKIP}"
+            )
 
 
 def _cell(text: str) -> str:

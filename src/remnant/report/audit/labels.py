@@ -3,7 +3,7 @@
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +16,19 @@ from remnant.experiment.checkpoint import write_atomically
 from remnant.report.audit.samples import AuditedRun
 
 
-def write_labels(path: Path, run: AuditedRun, labels: Mapping[int, int], data_dir: Path | None) -> str:
+def write_labels(
+    path: Path,
+    run: AuditedRun,
+    labels: Mapping[int, int],
+    data_dir: Path | None,
+    dropped: Collection[int] = (),
+) -> str:
     """Write the labels of a run, some of them corrected, and return the command that uses them.
 
-    `labels` are corrections by position in the training set. Files of images are listed in a table with all
-    samples and the column `split`; other data get the number of a label in each line. There is no command,
-    but an empty text, for data that are published with noisy labels: they accept no label file.
+    `labels` are corrections by position in the training set, and the samples at the positions `dropped` are
+    left out. Files of images are listed in a table with all other samples and the column `split`; other data
+    get the number of a label in each line, of every sample. There is no command, but an empty text, for data
+    that are published with noisy labels: they accept no label file.
     """
     corrected = run.observed.copy()
     for position, label in labels.items():
@@ -29,7 +36,8 @@ def write_labels(path: Path, run: AuditedRun, labels: Mapping[int, int], data_di
     own = run.config.data
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(own, OwnData) and isinstance(own.listing.images, ImageList):
-        write_atomically(path, table_file(own, run, corrected, Path(os.path.realpath(path.parent))))
+        home = Path(os.path.realpath(path.parent))
+        write_atomically(path, table_file(own, run, corrected, home, dropped))
         return f"remnant run table:{path} tasks={run.config.tasks}"
     write_atomically(path, number_file(run, corrected, data_dir))
     declared = " data.clean=true" if isinstance(own, OwnData) and not own.clean else ""
@@ -53,8 +61,10 @@ def check_output(path: Path, run: AuditedRun, decisions: Path, overwrite: bool) 
         )
 
 
-def table_file(own: OwnData, run: AuditedRun, y: Labels, home: Path) -> bytes:
-    """Return a table of all listed files with the labels `y` of the training set; `home` is its folder.
+def table_file(own: OwnData, run: AuditedRun, y: Labels, home: Path, dropped: Collection[int] = ()) -> bytes:
+    """Return a table of the listed files with the labels `y` of the training set; `home` is its folder.
+
+    The samples at the positions `dropped` of the training set are left out.
 
     Without test samples it has no column `split`, so that a run on it holds some out.
     """
@@ -73,7 +83,10 @@ def table_file(own: OwnData, run: AuditedRun, y: Labels, home: Path) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    for row in zip(*columns.values(), strict=True):
+    left_out = {int(run.data.index[position]) for position in dropped}
+    for number, row in enumerate(zip(*columns.values(), strict=True)):
+        if number in left_out:
+            continue
         _check_cells(row)
         writer.writerow(row)
     return text.getvalue().encode()

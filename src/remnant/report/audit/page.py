@@ -14,7 +14,7 @@ import torch
 from remnant import __version__
 from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import write_atomically
-from remnant.report.audit.samples import AuditedRun
+from remnant.report.audit.samples import AuditedRun, leaves_out
 from remnant.report.html.gallery import data_uri
 from remnant.report.html.page import TEMPLATES as SHARED
 
@@ -88,7 +88,7 @@ def page_data(run: AuditedRun, most: int) -> dict[str, Any]:
         }
         for doubt in run.doubts[:most]
     ]
-    return {"run": run.id, "classes": run.classes, "samples": samples}
+    return {"run": run.id, "classes": run.classes, "canDrop": leaves_out(run), "samples": samples}
 
 
 def _thumbnail(run: AuditedRun, position: int) -> str:

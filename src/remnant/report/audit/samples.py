@@ -14,9 +14,11 @@ from remnant.config import Config
 from remnant.config.recipe import to_config
 from remnant.data import Dataset, OwnData, data_dir as find_data_dir
 from remnant.data.dataset import Labels
+from remnant.data.images import ImageList
 from remnant.errors import RemnantError
 from remnant.experiment.build import build_dataset
 from remnant.experiment.result import is_finished, read_result
+from remnant.methods.registry import METHODS, trains_on_stream
 from remnant.settings import read_file
 from remnant.suspects.table import Suspect, cell
 
@@ -61,6 +63,12 @@ class AuditedRun:
         return encodable(self.data.files[position]) if self.data.files else ""
 
 
+def leaves_out(run: AuditedRun) -> bool:
+    """Return whether samples can be left out of the label file: it is a table of image files."""
+    own = run.config.data
+    return isinstance(own, OwnData) and isinstance(own.listing.images, ImageList)
+
+
 def encodable(text: str) -> str:
     r"""Return a text that can be written in UTF-8: bytes of a file name that cannot are escaped.
 
@@ -68,6 +76,17 @@ def encodable(text: str) -> str:
     '\\udce4.png'
     """
     return text.encode(errors="backslashreplace").decode()
+
+
+def check_method(config: Config) -> None:
+    """Raise RemnantError if a method judges no labels, before it is run."""
+    if trains_on_stream(config.to_method(), config.epochs):
+        return
+    others = [name for name, method in METHODS.items() if not trains_on_stream(method, config.epochs)]
+    raise RemnantError(
+        f"method: expected one that trains on the stream itself, as labels are judged by this training, got "
+        f"{config.label}. Use another method, such as --method aer-abs; all work except {', '.join(others)}."
+    )
 
 
 def read_audited(folder: Path, data_dir: Path | None) -> AuditedRun:

@@ -6,9 +6,9 @@
   var chosen = {}; // id -> label chosen in the list
   var undone = []; // what to restore, the latest last
   var current = -1; // position of the selected sample; -1: none
-  var texts = { wrong: "wrong", right: "right", skip: "skipped" };
+  var texts = { wrong: "wrong", right: "right", drop: "no class", skip: "skipped" };
   function element(id) { return document.getElementById(id); }
-  var list = element("samples"), labels = element("label"), classFilter = element("class"), stateFilter = element("state");
+  var list = element("samples"), labels = element("label"), classFilter = element("class"), stateFilter = element("state"), larger = element("zoom");
 
   function read() {
     var stored = null;
@@ -22,7 +22,7 @@
     samples.forEach(function (sample) {
       var found = stored && stored[sample.id];
       if (!found || !Object.hasOwn(texts, found.decision)) return;
-      var fits = found.decision === "skip" ? found.label === null
+      var fits = found.decision === "skip" || (found.decision === "drop" && data.canDrop) ? found.label === null
         : Number.isInteger(found.label) && found.label >= 0 && found.label < classes.length
           && (found.label === sample.given) === (found.decision === "right");
       if (fits) decisions[sample.id] = { decision: found.decision, label: found.label };
@@ -57,8 +57,9 @@
     var item = add(list, "li"), button = add(item, "button", "sample");
     button.type = "button";
     button.tabIndex = -1;
+    var image = null;
     if (sample.image) {
-      var image = add(button, "img");
+      image = add(button, "img");
       image.alt = "";
       image.src = sample.image;
     }
@@ -70,7 +71,10 @@
     add(button, "span", "small", "score " + sample.score.toFixed(3));
     add(button, "span", "small file", name(sample));
     add(button, "span", "state");
-    button.addEventListener("click", function () { select(position); });
+    button.addEventListener("click", function (event) {
+      select(position);
+      if (event.target === image) zoom(true);
+    });
     return button;
   }
 
@@ -103,11 +107,11 @@
     element("none").hidden = visible.length > 0;
     var later = visible.filter(function (position) { return position >= wanted; });
     select(later.length ? later[0] : visible.length ? visible[visible.length - 1] : -1);
-    var counts = { wrong: 0, right: 0, skip: 0 };
+    var counts = { wrong: 0, right: 0, drop: 0, skip: 0 };
     Object.keys(decisions).forEach(function (id) { counts[decisions[id].decision] += 1; });
-    var total = counts.wrong + counts.right + counts.skip;
+    var total = counts.wrong + counts.right + counts.drop + counts.skip;
     element("progress").textContent = total + " of " + samples.length + " decided: " + counts.wrong + " wrong, "
-      + counts.right + " right, " + counts.skip + " skipped";
+      + counts.right + " right, " + (data.canDrop ? counts.drop + " no class, " : "") + counts.skip + " skipped";
     element("download").disabled = total === 0;
   }
 
@@ -119,6 +123,7 @@
     current = position;
     element("panel").hidden = position < 0;
     element("message").textContent = "";
+    if (position < 0 || !samples[position].image) zoom(false);
     if (position < 0) return;
     var sample = samples[position], found = decisions[sample.id], button = cards[position];
     button.setAttribute("aria-current", "true");
@@ -126,7 +131,7 @@
     button.focus({ preventScroll: true });
     button.scrollIntoView({ block: "nearest" });
     element("image").hidden = !sample.image;
-    if (sample.image) element("image").src = sample.image;
+    if (sample.image) element("image").src = larger.firstChild.src = sample.image;
     element("given").textContent = classes[sample.given];
     element("file").textContent = name(sample) + ", score " + sample.score.toFixed(3);
     Array.prototype.forEach.call(labels.options, function (choice) {
@@ -135,6 +140,11 @@
     var label = chosen[sample.id];
     if (label === undefined) label = found && found.decision === "wrong" ? found.label : sample.suggested;
     labels.value = label === sample.given ? "" : String(label);
+  }
+
+  // Show the selected image over the list, above the panel, so that it can be judged there.
+  function zoom(isShown) {
+    larger.hidden = !isShown || current < 0 || !samples[current].image;
   }
 
   function decide(decision) {
@@ -177,7 +187,10 @@
   var actions = {
     w: function () { decide("wrong"); },
     r: function () { decide("right"); },
+    d: function () { if (data.canDrop) decide("drop"); },
     s: function () { decide("skip"); },
+    z: function () { zoom(larger.hidden); },
+    Escape: function () { zoom(false); },
     u: undo,
     l: function () { if (current >= 0) labels.focus(); },
     j: function () { move(1); },
@@ -257,6 +270,11 @@
   });
   element("filters").addEventListener("submit", function (event) { event.preventDefault(); });
   element("download").addEventListener("click", download);
+  element("image").addEventListener("click", function () { zoom(larger.hidden); });
+  larger.addEventListener("click", function () { zoom(false); });
+  if (!data.canDrop) {
+    Array.prototype.forEach.call(document.querySelectorAll(".drop"), function (part) { part.remove(); });
+  }
   var undecided = samples.findIndex(function (sample) { return !decisions[sample.id]; });
   show(Math.max(0, undecided));
 })();
