@@ -54,6 +54,19 @@ def test_an_interrupted_run_resumes_to_the_same_result(run_in: RunIn, tmp_path: 
         assert_identical(whole, folder)
 
 
+def test_a_resumed_run_deletes_what_a_killed_process_left_half_written(tmp_path: Path) -> None:
+    config = tiny_config(tasks=2, epochs=1, method="er")
+    with pytest.raises(Interrupted):
+        execute(config, Options(out=tmp_path), [StopAt(1)])
+    (folder,) = tmp_path.iterdir()
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    for name in (f".an-earlier-name.csv.{ended.pid}.part", f"checkpoint/.00000009-ab.{ended.pid}.part"):
+        (folder / name).write_bytes(b"half")
+    execute(config, Options(out=tmp_path))
+    assert list(folder.rglob("*.part")) == []
+
+
 class Clocked(StopAt):
     """Every step takes a second, and the remaining time is recorded."""
 
