@@ -21,3 +21,10 @@ def test_another_loss_is_wrong(wrong: float) -> None:
 
 def test_the_facts_name_what_torch_computes_with() -> None:
     assert torch.backends.cpu.get_cpu_capability() in facts()["processor"]
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="auto chooses the GPU")
+def test_the_facts_say_what_auto_chooses_on_a_cpu() -> None:
+    found = facts()
+    assert found["device=auto"] == "cpu (no GPU that torch can use)"
+    assert found["channels_last=auto"] == "true if no convolution has fewer than 8 channels: faster on CPUs"

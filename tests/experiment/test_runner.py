@@ -63,7 +63,7 @@ def test_a_resumed_run_deletes_what_a_killed_process_left_half_written(tmp_path:
         pass
     for name in (f".an-earlier-name.csv.{ended.pid}.part", f"checkpoint/.00000009-ab.{ended.pid}.part"):
         (folder / name).write_bytes(b"half")
-    execute(config, Options(out=tmp_path))
+    execute(config, Options(out=tmp_path), [])
     assert list(folder.rglob("*.part")) == []
 
 
