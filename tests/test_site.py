@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from pages import page_names
+from pages import blocks, page_names
 
 import remnant
 from remnant.config.registries import METHOD_NAMES
@@ -35,6 +35,19 @@ def words_of(kind: str) -> list[str]:
 def test_every_method_has_settings_on_one_page_and_results() -> None:
     assert sorted(words_of("settings")) == sorted(METHOD_NAMES.builtin)
     assert set(words_of("measured")) >= set(METHOD_NAMES.builtin)
+
+
+@pytest.mark.parametrize(
+    "page", sorted({*(ROOT / "docs").glob("methods/[a-z]*.md"), ROOT / "docs" / "trace.md"})
+)
+def test_a_page_of_a_method_has_maths_settings_results_and_deviations(page: Path) -> None:
+    text = page.read_text()
+    others = [block for block in blocks(str(page.relative_to(ROOT))) if not block.has_commands]
+    assert others, "no formula"
+    for title in ("Settings", "Results", "Deviations"):
+        assert re.search(rf"^## {title}$", text, re.M), title
+    assert "DEVIATIONS.md" in text
+    assert "<!-- measured: " in text
 
 
 def test_every_public_name_is_in_the_reference() -> None:
@@ -78,12 +91,15 @@ def test_the_site_is_built_without_warnings_and_broken_links(tmp_path: Path) -> 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Warning" not in done.stdout + done.stderr
     site = tmp_path / "build" / "site"
-    expected = [site / page.replace("README.md", "index.md").replace(".md", ".html") for page in MARKDOWN]
-    assert [path for path in [site / "index.html", *expected] if not path.exists()] == []
+    expected = [site / page.replace("README.md", "index.md").replace(".md", ".html") for page in page_names()]
+    assert [path for path in expected if not path.exists()] == []
     pages = {path: Links(path.read_text()) for path in site.rglob("*.html") if path.name != "404.html"}
     assert {name.lower() for name in dir(remnant)} <= {
         i.lower() for i in pages[site / "docs" / "api.html"].ids
     }
+    names = re.findall(r'md-ellipsis">\s*([^<]*?)\s*<', (site / "docs" / "faq.html").read_text())
+    titles = re.findall(r'"([^"]+)" = ', (ROOT / "docs" / "site" / "zensical.toml").read_text())
+    assert set(titles) <= set(names), "titles that the navigation does not show"
     for path, page in pages.items():
         for link in page.links:
             if not re.match(r"[a-z]+:|#|$", link):
