@@ -249,7 +249,7 @@ def test_the_commands_that_take_minutes_run(checkout: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("page", [page for page in page_names() if snippets(page, "python")])
 def test_the_python_of_a_page_runs(page: str, checkout: Path) -> None:
     for code in snippets(page, "python"):
-        exec(compile(code, page, "exec"), {"__name__": "__main__"})
+        exec(compile(code, f"<{page}>", "exec"), {"__name__": "__main__"})
 
 
 def test_the_files_of_a_run_are_those_of_the_usage_page(
