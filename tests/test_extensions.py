@@ -548,3 +548,10 @@ def test_an_object_whose_attributes_raise_is_an_error(invoke: Invoke, tmp_path: 
     done = invoke("run", f"objective={tmp_path}/odd.py:ODD")
     assert done.code == 2
     assert "expected" in done.err
+
+
+def test_the_source_of_a_function_whose_file_is_not_python_is_its_name(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text("It isn't Python.\n")
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile("def noise(): pass", str(tmp_path / "page.md"), "exec"), names)
+    assert describe_object(names["noise"])["python"] == "page:noise"

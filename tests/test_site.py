@@ -1,45 +1,21 @@
-"""The documentation site: its pages, their generated parts, and the commands of the pages."""
+"""The documentation site: its pages, and their generated parts."""
 
 import re
 import subprocess
 import sys
-import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from test_docs import NEEDS_DATA, PAGES as OLDER, checkout, run_all
+from pages import blocks, page_names
 
 import remnant
 from remnant.config.registries import METHOD_NAMES
 
-__all__ = ["checkout"]
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs" / "site"))
 MARKDOWN = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md"))
-NEW = [page for page in MARKDOWN if page not in OLDER]
-LANGUAGES = {"bash", "python", "toml", "py", "pycon", "bibtex", ""}
-FENCE = re.compile(r"(?:<!-- ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```", re.S | re.M)
-
-
-def blocks(page: str) -> list[tuple[str, str, str]]:
-    """Return comment, language and content of each code block."""
-    return FENCE.findall((ROOT / page).read_text())
-
-
-def commands(marker: str) -> dict[str, list[str]]:
-    """Return the commands of the newer pages whose block has a marker."""
-    found = {
-        page: [
-            line
-            for comment, language, code in blocks(page)
-            if language == "bash" and comment == marker
-            for line in code.splitlines()
-        ]
-        for page in NEW
-    }
-    return {page: lines for page, lines in found.items() if lines}
 
 
 @pytest.mark.parametrize("page", MARKDOWN)
@@ -48,23 +24,6 @@ def test_the_generated_parts_of_a_page_are_up_to_date(page: str) -> None:
 
     text = (ROOT / page).read_text()
     assert filled(text) == text, "run `make tables`"
-
-
-@pytest.mark.parametrize("page", MARKDOWN)
-def test_every_code_block_has_a_known_language_and_marker(page: str) -> None:
-    for comment, language, code in blocks(page):
-        assert language in LANGUAGES, code
-        if page in NEW and language == "bash":
-            assert comment in ("", "slow") or comment.startswith("not run: "), code
-        assert page in OLDER or language != "python", "no test runs the Python of this page"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("page", sorted(commands("") | commands("slow")))
-def test_the_commands_of_a_newer_page_run(page: str, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [line for marker in ("", "slow") for line in commands(marker).get(page, [])]
-    assert not any(words in line for line in lines for words in NEEDS_DATA)
-    run_all(lines, monkeypatch)
 
 
 def words_of(kind: str) -> list[str]:
@@ -78,6 +37,19 @@ def test_every_method_has_settings_on_one_page_and_results() -> None:
     assert set(words_of("measured")) >= set(METHOD_NAMES.builtin)
 
 
+@pytest.mark.parametrize(
+    "page", sorted({*(ROOT / "docs").glob("methods/[a-z]*.md"), ROOT / "docs" / "trace.md"})
+)
+def test_a_page_of_a_method_has_maths_settings_results_and_deviations(page: Path) -> None:
+    text = page.read_text()
+    others = [block for block in blocks(str(page.relative_to(ROOT))) if not block.has_commands]
+    assert others, "no formula"
+    for title in ("Settings", "Results", "Deviations"):
+        assert re.search(rf"^## {title}$", text, re.M), title
+    assert "DEVIATIONS.md" in text
+    assert "<!-- measured: " in text
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     text = (ROOT / "docs" / "api.md").read_text()
     names = [name for found in re.findall(r"<!-- api: (.*?) -->", text) for name in found.split()]
@@ -85,10 +57,15 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    text = (ROOT / "docs" / "site" / "zensical.toml").read_text()
-    tomllib.loads(text)
-    missing = [page for page in MARKDOWN if f'"{page}"' not in text and "/adr/0" not in page]
-    assert missing == []
+    others = [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "bench/README.md",
+        "examples/README.md",
+    ]
+    assert sorted(page_names()) == sorted([*MARKDOWN, *others])
 
 
 class Links(HTMLParser):
@@ -114,12 +91,15 @@ def test_the_site_is_built_without_warnings_and_broken_links(tmp_path: Path) -> 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Warning" not in done.stdout + done.stderr
     site = tmp_path / "build" / "site"
-    expected = [site / page.replace("README.md", "index.md").replace(".md", ".html") for page in MARKDOWN]
-    assert [path for path in [site / "index.html", *expected] if not path.exists()] == []
+    expected = [site / page.replace("README.md", "index.md").replace(".md", ".html") for page in page_names()]
+    assert [path for path in expected if not path.exists()] == []
     pages = {path: Links(path.read_text()) for path in site.rglob("*.html") if path.name != "404.html"}
     assert {name.lower() for name in dir(remnant)} <= {
         i.lower() for i in pages[site / "docs" / "api.html"].ids
     }
+    names = re.findall(r'md-ellipsis">\s*([^<]*?)\s*<', (site / "docs" / "faq.html").read_text())
+    titles = re.findall(r'"([^"]+)" = ', (ROOT / "docs" / "site" / "zensical.toml").read_text())
+    assert set(titles) <= set(names), "titles that the navigation does not show"
     for path, page in pages.items():
         for link in page.links:
             if not re.match(r"[a-z]+:|#|$", link):

@@ -16,7 +16,7 @@ import tomli_w
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = ("*.md", "LICENSE", "CITATION.cff", "docs/**/*.md", "bench/*.md", "examples/*.md")
-FILES = ("docs/**/*.svg", "docs/**/*.png", "examples/*.py", "bench/*.py")
+FILES = ("docs/**/*.svg", "docs/**/*.png", "docs/site/*.css", "examples/*.py", "bench/*.py")
 
 
 def build(target: Path) -> None:

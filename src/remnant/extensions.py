@@ -15,6 +15,7 @@ import inspect
 import os
 import re
 import sys
+import tokenize
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
@@ -284,5 +285,5 @@ def _source(value: object) -> str:
     named = value if inspect.isroutine(value) or inspect.isclass(value) else type(value)
     try:
         return inspect.getsource(named)
-    except (OSError, TypeError):  # defined interactively or in C
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):  # not in a file of Python, or in C
         return named.__qualname__

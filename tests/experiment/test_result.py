@@ -1,5 +1,6 @@
 import hashlib
 import json
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_result_json_has_the_documented_content(run_in: RunIn) -> None:
     assert found["memorisation"][0].items() > first.items()
     assert {"loss_clean", "loss_noisy", "memorised", "recovered"} < found["memorisation"][0].keys()
     assert found["choices"]["schedule"] == {"name": "alternate", "period": 2}
-    assert found["versions"]["torch"] == torch.__version__
+    assert found["versions"]["torch"] == version("torch")
     assert len(found["accuracy_untrained"]) == 5
     gains = [a - b for a, b in zip(found["accuracy_next"], found["accuracy_untrained"][1:], strict=True)]
     assert found["fwt"] == pytest.approx(sum(gains) / 4)

@@ -157,7 +157,8 @@ def save(folder: Path, state: dict[str, Any]) -> Path:
 
 def generations(folder: Path) -> list[Path]:
     """Return the paths of the checkpoints, newest first; other files in the folder are ignored."""
-    paths = [path for path in folder.glob("*.safetensors") if NAME.fullmatch(path.name)]
+    found = folder.glob("*.safetensors") if folder.is_dir() else ()  # Python 3.13 refuses names with \0
+    paths = [path for path in found if NAME.fullmatch(path.name)]
     return sorted(paths, key=_serial, reverse=True)
 
 
