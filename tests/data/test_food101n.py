@@ -173,7 +173,7 @@ def run(*words: str) -> tuple[int, str]:
 
 TINY = [
     *("data=food101n", "noise=given", "split=[20,20,20,20,21]", "net=resnet34-224:2", "epochs=2"),
-    *("buffer_size=6", "batch=4", "lr=0.01", "-q"),
+    *("buffer_size=6", "batch=4", "lr=0.01"),
 ]
 
 
