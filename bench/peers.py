@@ -265,7 +265,7 @@ def main() -> None:
     rows = [
         {
             "library": name,
-            "images per second": 2 * BATCH / sorted(found[1:])[len(found) // 2 - 1],
+            "images per second": f"{2 * BATCH / sorted(found[1:])[len(found) // 2 - 1]:,.0f}",
             "time x remnant": ratio(found[1:], times["remnant"][1:]),
         }
         for name, found in times.items()
