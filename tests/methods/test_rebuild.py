@@ -61,6 +61,7 @@ def test_the_highest_margins_are_trusted_if_training_disagrees_with_many_labels(
     assert Trusted().is_trusted(margin, 10).nonzero().flatten().tolist() == list(range(75, 100))
     assert Trusted(share=0.5).is_trusted(margin, 10).sum() == 50
     assert Trusted().is_trusted(margin, 30).sum() == 30  # as many as there are slots
+    assert Trusted().is_trusted(torch.tensor([-4.0, -3.9, 2.0]), 1).tolist() == [False, False, True]
 
 
 def test_all_labels_are_trusted_if_some_are_merely_harder() -> None:

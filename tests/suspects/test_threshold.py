@@ -73,6 +73,12 @@ def test_a_label_with_20_samples_is_separated_alone(count: int, suspects: int) -
     assert separate(values, values, values, y, zeros(values)).is_suspect.sum() == suspects
 
 
+def test_rare_labels_of_a_task_are_not_separated_with_a_frequent_label_of_another_task() -> None:
+    values = torch.cat([two_groups(8, 32), torch.linspace(100, 101, 5).double()])
+    y, task = torch.tensor([1] * 40 + [0] * 5), torch.tensor([1] * 40 + [0] * 5)
+    assert separate(values, values, values, y, task).is_suspect.tolist() == [True] * 8 + [False] * 37
+
+
 @pytest.mark.parametrize("values", [[], [1.0], [2.0, 2.0, 2.0]])
 def test_values_that_do_not_differ_are_not_separated(values: list[float]) -> None:
     assert log_odds(torch.tensor(values).double()) is None
