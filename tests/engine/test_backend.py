@@ -69,5 +69,12 @@ def test_automatic_precision_is_bf16_for_wide_convolutions_where_there_are_instr
     assert prefers_bf16(SmallNet(1, 10, width), CPU) == (has_bf16(CPU) and width == 16)
 
 
+def test_a_gpu_prefers_bf16_if_it_has_instructions_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for has_instructions in (True, False):
+        monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda found=has_instructions, **_: found)
+        assert has_bf16(torch.device("cuda")) is has_instructions
+        assert not has_bf16(torch.device("mps"))
+
+
 def test_automatic_precision_without_convolutions_is_float32() -> None:
     assert not prefers_bf16(nn.Linear(2, 2), CPU)

@@ -389,3 +389,13 @@ def test_training_does_not_depend_on_true_labels(method: Replay) -> None:
                 pass
     assert same(weights(learners[0]), weights(learners[1]))
     assert contents(learners[0]) == contents(learners[1])
+
+
+@pytest.mark.parametrize(("samples", "is_consolidated"), [(1, False), (2, True)])
+def test_a_buffer_of_two_samples_is_consolidated(samples: int, is_consolidated: bool) -> None:
+    method, stream = METHODS["er+fit"], tiny_stream()
+    assert isinstance(method, Replay)
+    short = replace(method, consolidation=replace(method.consolidation, epochs=1))
+    learner = tiny_learner(short, stream, epochs=1, buffer_size=samples)
+    list(learner.learn(stream.tasks[0]))
+    assert learner.is_consolidated == is_consolidated

@@ -63,6 +63,18 @@ def test_losses_that_cannot_be_separated_give_the_reason(losses: list[float], re
     assert small_posterior(torch.tensor(losses)) == reason
 
 
+def test_three_distinct_losses_are_separated() -> None:
+    posterior = small_posterior(torch.tensor([0.0, 0.1, 1.0, 1.0]))
+    assert isinstance(posterior, torch.Tensor)
+    assert (posterior > 0.5).tolist() == [True, True, False, False]
+
+
+def test_two_gaussians_are_fitted() -> None:
+    mean, posterior = mixture.fit_gaussians(scaled(two_clusters(30, 20)).numpy()[:, None])
+    assert (mean.shape, posterior.shape) == ((2,), (50, 2))
+    assert posterior.sum(1) == pytest.approx(1.0)
+
+
 def test_scaling_matches_the_reference_and_maps_equal_losses_to_zero() -> None:
     loss = torch.tensor([3.0, 1.0, 2.0], dtype=torch.float64)
     assert scaled(loss).tolist() == pytest.approx(reference.minmax(loss.tolist()).tolist())

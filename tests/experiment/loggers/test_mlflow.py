@@ -71,6 +71,19 @@ def test_a_server_that_fails_during_a_run_is_an_error_and_does_not_hide_others()
     logger.end()
 
 
+@pytest.mark.parametrize(("task", "state"), [(0, "KILLED"), (1, "FINISHED")])
+def test_a_run_is_finished_after_its_last_task_only(task: int, state: str) -> None:
+    states = list[str]()
+    ignore = SimpleNamespace(log_batch=lambda *_, **__: None, set_tag=lambda *_: None)
+    logger = MLflow()
+    logger._client = SimpleNamespace(**vars(ignore), set_terminated=lambda _, found: states.append(found))
+    logger._id, logger._tasks = "1", 2
+    logger._written = logger._count = logger._steps = 0
+    logger.record({"event": "task", "task": task, "accuracy": [50.0]})
+    logger.end()
+    assert states == [state]
+
+
 def test_a_missing_package_is_an_error_before_the_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("mlflow", "mlflow.entities", "mlflow.tracking"):
         monkeypatch.setitem(sys.modules, name, None)

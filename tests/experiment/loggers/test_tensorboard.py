@@ -24,7 +24,8 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_every_step_epoch_and_task_is_written(tmp_path: Path) -> None:
-    folder = execute(tiny_config(**CONFIG), Options(out=tmp_path), [TensorBoard()])
+    logger = TensorBoard()  # still referenced below: its files are closed at the end of the run
+    folder = execute(tiny_config(**CONFIG), Options(out=tmp_path), [logger])
     found = scalars(folder)
     works = ("loss/forget", "loss/learn", "loss/consolidate")
     steps = sorted(step for tag in works for step, _ in found[tag])

@@ -232,6 +232,7 @@ def test_rounds_draw_each_number_equally_often() -> None:
     drawn = rounds(3, 7, rng)
     assert sorted(drawn[:3].tolist()) == sorted(drawn[3:6].tolist()) == [0, 1, 2]
     assert len(drawn) == 7
+    assert rounds(1, 3, rng).tolist() == [0, 0, 0]
     assert len(rounds(0, 0, rng)) == len(rounds(5, 0, rng)) == 0
 
 
