@@ -24,8 +24,9 @@ def scalars(folder: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def test_every_step_epoch_and_task_is_written(tmp_path: Path) -> None:
-    logger = TensorBoard()  # still referenced below: its files are closed at the end of the run
+    logger = TensorBoard()
     folder = execute(tiny_config(**CONFIG), Options(out=tmp_path), [logger])
+    assert logger._writer.all_writers is None  # its files are closed
     found = scalars(folder)
     works = ("loss/forget", "loss/learn", "loss/consolidate")
     steps = sorted(step for tag in works for step, _ in found[tag])
