@@ -266,7 +266,7 @@ class Learner:
         setup = replace(config.setup(), device=backend.device)
         new_net = net_builder(config, setup.spec, backend)
         learner = config.to_method().build(setup, new_net, Generators.from_seed(config.seed), None)
-        return Recalibrated(learner, spec.transform) if config.batchnorm == "buffer" else learner
+        return Recalibrated(learner, setup.spec.transform) if config.batchnorm == "buffer" else learner
 
     def _learn(self, x: Tensor, samples: Samples) -> None:
         learner, number = self._learner, {label: i for i, label in enumerate(self._labels)}
