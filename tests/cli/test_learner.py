@@ -72,6 +72,9 @@ def test_settings_that_may_differ_between_tasks_can_be_changed(home: Path, invok
     ("word", "message"),
     [
         ("buffer_size=7", "buffer_size: expected one of the settings that may differ between tasks"),
+        ("folder=x", "folder: expected one of the settings that may differ between tasks"),
+        ("net=small:8", "net: expected one of the settings that may differ between tasks"),
+        ("head=3", "head: expected one of the settings that may differ between tasks"),
         ("epochz=7", "did you mean 'epochs'?"),
         ("--epochs=7", "got --epochs: write epochs=7"),
         ("epochs", "expected key=value, got 'epochs'. Write settings as lr=0.1."),

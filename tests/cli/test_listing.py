@@ -50,6 +50,13 @@ def test_list_settings_of_a_method_has_its_settings_only(invoke: Invoke) -> None
     assert "buffer_size" not in invoke("list", "settings", "finetune").out
 
 
+def test_list_settings_of_a_method_has_those_that_configs_leave_out_by_default(invoke: Invoke) -> None:
+    has = [
+        "batchnorm = 'stream'" in invoke("list", "settings", name).out for name in ("er", "spr", "finetune")
+    ]
+    assert has == [True, True, False]
+
+
 def test_list_settings_of_a_replay_method_has_the_values_of_the_method(invoke: Invoke) -> None:
     out = invoke("list", "settings", "gdumb").out
     assert "consolidation = 'buffer-fit'" in out

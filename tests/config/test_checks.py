@@ -133,6 +133,7 @@ def test_features_need_images() -> None:
             "spr does not use lr; it has algorithm.lr, algorithm.finetune_lr",
         ),
         ("finetune", {"buffer_size": 50}, "finetune does not use buffer_size"),
+        ("joint", {"batchnorm": "buffer"}, "joint does not use batchnorm"),
         ("joint", {"insertion": "lowest-loss"}, "joint does not use insertion"),
         ("gdumb", {"lr": 0.5, "momentum": 0.5}, "it has consolidation.lr, consolidation.momentum"),
         ("cnll", {"weight_decay": 0.5}, "algorithm.weight_decay"),

@@ -22,9 +22,12 @@ def test_the_statistics_are_those_of_the_samples() -> None:
 
 
 def test_the_statistics_of_batches_are_averaged() -> None:
-    x = torch.arange(CHUNK + 2.0)[:, None]  # two batches of CHUNK / 2 + 1
+    x = torch.arange(CHUNK + 2.0)[:, None]  # two batches of 33: 0, 2, 4, ... and 1, 3, 5, ...
     found = recalibrated(nn.Sequential(nn.BatchNorm1d(1)), x, plain)
     assert found[0].running_mean.item() == pytest.approx(x.mean().item())
+    assert found[0].running_var.item() == pytest.approx(
+        4 * 33 * 34 / 12
+    )  # that of 0, 1, ..., n - 1: n(n+1)/12
 
 
 @pytest.mark.parametrize("net", [nn.Linear(1, 1), nn.BatchNorm1d(1, track_running_stats=False)])

@@ -7,7 +7,7 @@ from learner_helpers import small_learner, some_images
 
 from remnant import Learner
 from remnant.errors import RemnantError
-from remnant.experiment.checkpoint import clear_leftovers
+from remnant.experiment.checkpoint import clear_leftovers, pack, unpack
 from remnant.learner.saved import FILE, read_learner
 from remnant.models.model import find_model, read_model
 
@@ -35,6 +35,15 @@ def test_a_damaged_file_is_one_error(damage: object, tmp_path: Path) -> None:
     path = tmp_path / FILE
     path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
     with pytest.raises(RemnantError, match="cannot be read"):
+        Learner.load(tmp_path)
+
+
+@pytest.mark.parametrize("settings", [5, [1], {"method": "er", "consolidation": 5}])
+def test_settings_of_another_type_are_one_error(settings: object, tmp_path: Path) -> None:
+    small_learner().save(tmp_path)
+    path = tmp_path / FILE
+    path.write_bytes(pack(unpack(path.read_bytes()) | {"settings": settings}))
+    with pytest.raises(RemnantError, match="its content does not fit"):
         Learner.load(tmp_path)
 
 

@@ -7,6 +7,7 @@ import torch
 from conftest import tiny_config
 from learner_helpers import some_images
 from run_helpers import RunIn, final_state
+from tiny_features import TinyFeatures
 from torch import nn
 
 from remnant import Learner
@@ -63,6 +64,14 @@ def test_a_learner_predicts_with_them_and_still_grows() -> None:
     buffer, stream = (learner.predict_proba(some_images(8)) for learner in learners)
     assert buffer.shape == (8, 3)
     assert (buffer != stream).any()
+
+
+def test_a_learner_on_frozen_features_which_have_no_batchnorm_is_the_same() -> None:
+    settings: dict[str, Any] = {"net": TinyFeatures(), "buffer_size": 10, "epochs": 1, "batch": 8}
+    x = some_images(8).repeat(3, 1)
+    learners = [Learner("er", batchnorm=name, **settings) for name in ("buffer", "stream")]
+    buffer, stream = (learner.learn(x, [0, 1] * 4).predict_proba(x) for learner in learners)
+    assert (buffer == stream).all()
 
 
 def test_a_run_without_the_setting_keeps_its_folder() -> None:

@@ -28,6 +28,12 @@ def test_a_run_with_other_settings_lists_the_differences() -> None:
     assert found.faa == 41.24
 
 
+def test_a_setting_that_configs_leave_out_by_default_is_a_difference() -> None:
+    found = paper_figures(config_of("paper/cifar100", "noise=block:0.2", "batchnorm=buffer"))
+    assert found is not None
+    assert found.differences == ("batchnorm = stream",)
+
+
 def test_a_run_from_another_recipe_has_figures_only_if_no_setting_differs() -> None:
     assert paper_figures(config_of("cifar10-small")) is None
     same = config_of("paper/cifar100", "noise=block:0.2", "seed=3", "threads=1", "name=mine")

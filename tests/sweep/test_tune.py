@@ -60,6 +60,12 @@ def test_a_method_has_the_part_of_the_space_that_it_uses() -> None:
     assert list(search.space_of("aer-abs+fit")) == ["lr", "consolidation.lr"]
 
 
+def test_the_batchnorm_statistics_of_methods_with_a_buffer_can_be_chosen() -> None:
+    search = Search(None, [], [0], {}, {"batchnorm": ["stream", "buffer"]})
+    assert list(search.space_of("er")) == ["batchnorm"]
+    assert list(search.space_of("finetune")) == []
+
+
 def test_the_best_settings_are_a_recipe_for_the_noise_they_were_chosen_with(tmp_path: Path) -> None:
     search = Search("digits", ["er", "er+fit"], [0, 1], {"epochs": 4}, PAPER_SPACE)
     choices = {

@@ -60,14 +60,14 @@ def learn(
     from remnant.data.images import hidden_bars
     from remnant.experiment.checkpoint import write_atomically
     from remnant.learner.learner import Learner
-    from remnant.learner.saved import SUSPECTS, check_folder
+    from remnant.learner.saved import SUSPECTS, check_folder, settings_of_task
     from remnant.learner.sources import read_data
     from remnant.suspects.table import csv_file
 
     if out.resolve() == state.resolve():
         raise RemnantError(f"{out}: expected another folder than STATE, which is not changed. Choose one.")
     check_folder(out)
-    learner = Learner.load(state, **settings)
+    learner = Learner.load(state, **settings_of_task(settings))
     with hidden_bars(quiet):
         samples = read_data(data, data_dir, learner.image_size)
         if not quiet:

@@ -202,11 +202,12 @@ def method_settings(name: str) -> Iterator[tuple[str, str]]:
     from remnant.config import Config, resolve
     from remnant.config.checks import unused_settings
     from remnant.config.registries import REGISTRIES
+    from remnant.config.schema import NEWER
     from remnant.settings import describe_setting
 
     config = resolve({"method": name})
     unused = unused_settings(config)
-    for key, value in config.table().items():
+    for key, value in (config.table() | NEWER).items():
         if key in unused:
             continue
         about = str(Config.model_fields[key].description)

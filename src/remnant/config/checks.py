@@ -77,7 +77,7 @@ def unused_settings(config: Config) -> set[str]:
     for phase in phases(config.schedule, config.epochs):
         done |= phase
     if not done & (Phase.REPLAY | Phase.WRITE):
-        unused |= {"buffer_size", "rebuild"}
+        unused |= {"buffer_size", "rebuild", "batchnorm"}
     if Phase.WRITE not in done:
         unused |= {"insertion", "replacement", "scoring"}
     if Phase.TRAIN not in done:

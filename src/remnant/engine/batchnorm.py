@@ -12,7 +12,8 @@ from remnant.engine.inference import CHUNK, Prepare, device_of
 def recalibrated(net: nn.Module, x: Tensor, prepare: Prepare) -> nn.Module:
     """Return a copy of a network whose BatchNorm layers have the statistics of raw inputs x (n, ...).
 
-    The samples are split into batches of about equal size, whose statistics are averaged. A network without
+    The samples are split into batches of about equal size, whose statistics are averaged. Neighbours are in
+    different batches, since the samples of a buffer may be in the order of their classes. A network without
     BatchNorm is returned as it is, and so is any network for fewer than two samples.
     """
     if len(x) < 2 or not _layers(net):
@@ -22,9 +23,10 @@ def recalibrated(net: nn.Module, x: Tensor, prepare: Prepare) -> nn.Module:
         layer.reset_running_stats()
         layer.momentum = None  # the mean over batches, instead of a moving average
         layer.train()
+    batches = -(-len(x) // CHUNK)
     with torch.no_grad():
-        for part in x.tensor_split(-(-len(x) // CHUNK)):
-            net(prepare(part.to(device)))
+        for first in range(batches):
+            net(prepare(x[first::batches].to(device)))
     return net.eval()
 
 

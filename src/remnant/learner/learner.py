@@ -198,10 +198,10 @@ class Learner:
 
         `settings` that may differ between tasks, such as `epochs` and `lr`, hold from now on.
         """
-        saved = with_settings(read_learner(Path(folder)), settings)
+        saved = read_learner(Path(folder))
         what = f"{folder}: expected a saved learner or a finished run, but its content does not fit"
         with content_errors(what, advice="Learn the tasks again."):
-            return cls._restored(saved, Path(folder), net, head)
+            return cls._restored(with_settings(saved, settings), Path(folder), net, head)
 
     @classmethod
     def _restored(cls, saved: SavedLearner, folder: Path, net: Any, head: int | None) -> "Learner":  # noqa: ANN401
@@ -266,7 +266,7 @@ class Learner:
         setup = replace(config.setup(), device=backend.device)
         new_net = net_builder(config, setup.spec, backend)
         learner = config.to_method().build(setup, new_net, Generators.from_seed(config.seed), None)
-        return Recalibrated(learner, spec.transform) if config.batchnorm == "buffer" else learner
+        return Recalibrated(learner, setup.spec.transform) if config.batchnorm == "buffer" else learner
 
     def _learn(self, x: Tensor, samples: Samples) -> None:
         learner, number = self._learner, {label: i for i, label in enumerate(self._labels)}

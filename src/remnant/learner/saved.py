@@ -65,6 +65,17 @@ def settings_of_learner(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
+def settings_of_task(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings for `Learner.load`, which checks them; raise RemnantError for its other parameters."""
+    for name in ("folder", "net", "head"):
+        if name in settings:
+            raise RemnantError(
+                f"{name}: expected one of the settings that may differ between tasks, such as epochs and lr. "
+                "Remove it."
+            )
+    return settings
+
+
 def with_settings(saved: SavedLearner, changes: dict[str, Any]) -> SavedLearner:
     """Return a saved learner with other settings; raise RemnantError unless they may differ between tasks."""
     possible = [name for name in OF_TASK if _has(saved.settings, name)]

@@ -9,6 +9,7 @@ from remnant.config import Config, resolve
 from remnant.config.components import short
 from remnant.config.recipe import apply, papers, read, recipes
 from remnant.config.registries import REGISTRIES
+from remnant.config.schema import NEWER
 
 IGNORED = ("name", "method", "seed", "threads", "channels_last")  # may differ from the paper's run
 
@@ -66,7 +67,8 @@ def _same(config: Config) -> dict[str, str]:
 
 def differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
     """Yield the settings of a published run that another run does not have."""
-    for key, value in theirs.items():
+    ours = NEWER | dict(ours)
+    for key, value in (NEWER | dict(theirs)).items():
         if key in IGNORED or value == ours.get(key):
             continue
         if not isinstance(value, Mapping):

@@ -19,6 +19,7 @@ from remnant.config.checks import unused_settings
 from remnant.config.components import short
 from remnant.config.recipe import absolute_name, data_as_setting, nested
 from remnant.config.registries import OF_METHOD, REGISTRIES
+from remnant.config.schema import NEWER
 from remnant.errors import Interrupted, RemnantError
 from remnant.experiment.metrics import mean
 from remnant.experiment.result import read_result
@@ -70,7 +71,7 @@ class Search:
     def space_of(self, method: str) -> dict[str, Sequence[Any] | LogRange]:
         """Return the part of the space that a method uses."""
         (config,) = comparison(self.recipe, [method], [0], self.settings)
-        table, unused = config.table(), unused_settings(config)
+        table, unused = NEWER | config.table(), unused_settings(config)
         return {
             key: values
             for key, values in self.space.items()

@@ -26,9 +26,9 @@ def write_labels(
     """Write the labels of a run, some of them corrected, and return the command that uses them.
 
     `labels` are corrections by position in the training set, and the samples at the positions `dropped` are
-    left out. Files of images are listed in a table with all other samples and the column `split`; other data
-    get the number of a label in each line, of every sample. There is no command, but an empty text, for data
-    that are published with noisy labels: they accept no label file.
+    left out. Files of images are listed in a table with all other samples, and with the column `split` if
+    there are test samples; other data get the number of a label in each line, of every sample. There is no
+    command, but an empty text, for data that are published with noisy labels: they accept no label file.
     """
     corrected = run.observed.copy()
     for position, label in labels.items():
