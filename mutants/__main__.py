@@ -66,7 +66,7 @@ class Record:
 
 
 def accepted() -> dict[str, str]:
-    """Return the names of known survivors with their categories: equivalent, message or speed."""
+    """Return the names of known survivors with their categories: equivalent, message, speed or device."""
     categories = tomllib.loads((Path(__file__).parent / "accepted.toml").read_text())
     return {name: category for category, names in categories.items() for name in names}
 

@@ -65,6 +65,12 @@ def test_only_features_relevant_to_the_class_are_compared() -> None:
     assert torch.equal(a.unit, b.unit)
 
 
+def test_a_feature_with_the_same_weight_in_all_classes_is_not_relevant() -> None:
+    weight = torch.tensor([[1.0, 0.0], [1.0, 2.0]])
+    embedding = Embedding(torch.tensor([[3.0, 4.0]]), torch.tensor([1]), torch.ones(1).double(), weight)
+    assert ClassSamples.of(embedding, all_present(embedding), 1).unit.tolist() == [[1.0]]
+
+
 def literal(embedding: Embedding, present: list[int], alpha: float, ties: list[float]) -> list[int]:
     """The update as printed in the paper: all similarities are recomputed for each evicted sample."""
     present, evicted = list(present), []

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from remnant.engine.backend import Backend
+from remnant.engine.backend import Backend, has_bf16
 from remnant.engine.diagnosis import facts, is_as_known, self_test
 
 
@@ -27,4 +27,5 @@ def test_the_facts_name_what_torch_computes_with() -> None:
 def test_the_facts_say_what_auto_chooses_on_a_cpu() -> None:
     found = facts()
     assert found["device=auto"] == "cpu (no GPU that torch can use)"
+    assert found["precision=auto"].startswith("bf16" if has_bf16(torch.device("cpu")) else "float32")
     assert found["channels_last=auto"] == "true if no convolution has fewer than 8 channels: faster on CPUs"

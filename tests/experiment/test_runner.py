@@ -3,6 +3,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -52,6 +53,15 @@ def test_an_interrupted_run_resumes_to_the_same_result(run_in: RunIn, tmp_path: 
         folder = execute(config, Options(out=out), [resumed])
         assert f"resuming after step {steps}" in resumed.notes[0]
         assert_identical(whole, folder)
+
+
+def test_the_seconds_of_a_resumed_run_are_those_of_its_parts(tmp_path: Path) -> None:
+    config = tiny_config(tasks=2, epochs=1, method="er")
+    start = time.monotonic()
+    with pytest.raises(Interrupted):
+        execute(config, Options(out=tmp_path), [StopAt(1)])
+    result = json.loads((execute(config, Options(out=tmp_path), []) / "result.json").read_text())
+    assert 0 < result["seconds"] < time.monotonic() - start
 
 
 def test_a_resumed_run_deletes_what_a_killed_process_left_half_written(tmp_path: Path) -> None:

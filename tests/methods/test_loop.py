@@ -116,6 +116,13 @@ def test_an_inner_loop_that_is_interrupted_continues_within_the_outer_step() -> 
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("wrong", [{"epoch": -1, "step": 2}, {"epoch": 2, "step": -1}, {"key": 0.5}])
+def test_a_damaged_position_is_refused(wrong: dict[str, float]) -> None:
+    loop = Loop()
+    with pytest.raises(ValueError, match="expected a position in a loop"):
+        Loop().load_state_dict(loop.state_dict() | wrong)
+
+
 def test_what_follows_the_last_step_of_an_epoch_is_repeated_after_resuming() -> None:
     loop, rng, ends = Loop(), torch.Generator().manual_seed(0), list[int]()
 

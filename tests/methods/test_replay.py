@@ -399,3 +399,12 @@ def test_a_buffer_of_two_samples_is_consolidated(samples: int, is_consolidated: 
     learner = tiny_learner(short, stream, epochs=1, buffer_size=samples)
     list(learner.learn(stream.tasks[0]))
     assert learner.is_consolidated == is_consolidated
+
+
+def test_the_trajectory_counts_the_epochs_that_train() -> None:
+    stream = tiny_stream()
+    learner = tiny_learner(AER_ABS, stream, epochs=4)
+    list(learner.learn(stream.tasks[0]))
+    statistics = learner.statistics(stream.tasks[0])
+    assert statistics is not None
+    assert learner.trajectory.epochs.tolist() == [2, 2]  # learning and forgetting

@@ -35,8 +35,8 @@ def final_forgetting(a: Matrix) -> float:
     It is the mean over tasks j < T - 1 of the best accuracy in the rows before the last one, minus the
     accuracy in the last row; 0 for joint training, which has a single row.
 
-    >>> final_forgetting([[90], [60, 80], [40, 70, 85]])
-    30.0
+    >>> final_forgetting([[90], [60, 80], [40, 70, 85]]), final_forgetting([[90], [60, 80]])
+    (30.0, 30.0)
     """
     if len(a) < 2:
         return 0.0

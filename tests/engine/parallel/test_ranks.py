@@ -2,6 +2,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,6 +36,12 @@ def test_a_process_that_torchrun_did_not_start_is_a_single_rank() -> None:
 
 def test_a_single_rank_computes_no_digests() -> None:
     check_equal(SINGLE, "anything", lambda: pytest.fail("it was computed"))
+
+
+def test_ranks_that_differ_from_rank_0_are_named() -> None:
+    ranks: Any = SimpleNamespace(count=3, gather=lambda own: [own, b"other", b"other"])
+    with pytest.raises(RemnantError, match="rank 1, 2 differs from rank 0"):
+        check_equal(ranks, "equal weights", lambda: b"content")
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
