@@ -5,6 +5,7 @@ copy. It computes nothing: a process that has used several threads must not be f
 """
 
 import importlib
+import json
 import os
 import resource
 import shutil
@@ -108,7 +109,7 @@ class Trials:
             (copy / file).write_text(with_records(str(file), (self.root / file).read_text()))
         paths = [f"src/remnant/{package}", f"tests/{package}"]
         os.waitpid(_fork(lambda: _pytest(copy, paths, Recorder(written))), 0)
-        if not written.exists():
+        if not written.exists() or not json.loads(written.read_text()):
             sys.exit(f"The tests of {package} did not run:\n{(copy / 'output.txt').read_text()[-2000:]}")
         for file in files:
             shutil.copy(self.root / file, copy / file)
