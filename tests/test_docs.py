@@ -75,7 +75,7 @@ TEXTS = {
     "docs/methods/bounds.md": {"L = ": "a formula"},
     "docs/methods/er.md": {"L = ": "a formula"},
     "docs/methods/er-ace.md": {"L = ": "a formula"},
-    "docs/methods/aer-abs.md": {"current task": "a formula"},
+    "docs/methods/aer-abs.md": {"for each task": "pseudocode", "current task": "a formula"},
     "docs/methods/der.md": {"L = ": "a formula"},
     "docs/methods/consolidation.md": {
         "L = mean over M of": "a formula",
