@@ -41,6 +41,9 @@ def test_every_step_epoch_and_task_is_written(tmp_path: Path) -> None:
     )
     epochs = records(folder, "epoch")
     assert [value for _, value in found["epoch/loss"]] == pytest.approx([e["loss"] for e in epochs])
+    for name in epochs[0]["stream"]:
+        written = [e["stream"][name] for e in epochs if e["stream"] and e["stream"][name] is not None]
+        assert [value for _, value in found[f"stream/{name}"]] == pytest.approx(written)
     known = [e["separation"] for e in epochs if e["separation"] is not None]
     assert [value for _, value in found["buffer/separation"]] == pytest.approx(known)
 
