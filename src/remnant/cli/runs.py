@@ -79,11 +79,11 @@ def table(
 def listed_runs(found: "Sequence[FinishedRun]", metric: "Metric") -> Iterator[str]:
     """Yield a line for each run: a metric, the folder, and the settings that differ within its benchmark."""
     from remnant.report.runs import differing_settings
-    from remnant.report.tables.grouping import benchmark_of, by_benchmark
+    from remnant.report.tables.benchmarks import benchmark_titles, by_benchmark
 
     differing = {name: differing_settings(same) for name, same in by_benchmark(found).items()}
-    for run in found:
-        keys = [key for key in differing[benchmark_of(run)] if key != "seed"]
+    for run, benchmark in zip(found, benchmark_titles(found), strict=True):
+        keys = [key for key in differing[benchmark] if key != "seed"]
         value = metric.of(run)
         shown = "-" if value is None else f"{value:.1f}"
         yield " ".join([f"{shown:>6s}  {run.folder}", *_texts(run.settings(), keys)])

@@ -75,6 +75,14 @@ def test_names_of_classes_and_methods_are_escaped(tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)" in text
 
 
+def test_folders_whose_names_have_no_latin_letters_have_sections_of_their_own(tmp_path: Path) -> None:
+    runs = [measured("er", 0, {"data": {"name": "folder", "path": f"/{name}"}}) for name in ("花", "鳥")]
+    assert [(s.name, s.title) for s in sections(on_disk(tmp_path, runs))] == [
+        ("folder-symmetric-0-4", "folder:花, symmetric:0.4"),
+        ("folder-symmetric-0-4-2", "folder:鳥, symmetric:0.4"),
+    ]
+
+
 def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:
     runs = on_disk(tmp_path, [measured("aer-abs")])
     assert page_of(runs) == page_of(runs)

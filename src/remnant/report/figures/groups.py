@@ -8,10 +8,10 @@ from remnant.methods.registry import METHODS
 from remnant.report.figures.style import LineStyle, line_styles
 from remnant.report.runs import FinishedRun, differing_settings
 from remnant.report.summary import as_text
-from remnant.report.tables.grouping import RunGroup, by_benchmark, seeds_text
+from remnant.report.tables.benchmarks import IN_TITLE, by_benchmark
+from remnant.report.tables.grouping import RunGroup, seeds_text
 
-# Settings that identify a benchmark or a repetition, and settings that do not affect the accuracy.
-NOT_NAMED = ("seed", "name", "data", "noise", "threads", "device", "compile", "channels_last")
+NOT_NAMED = ("threads", "device", "compile", "channels_last")  # do not affect the accuracy
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,17 @@ def _groups(benchmark: str, runs: Sequence[FinishedRun]) -> list[RunGroup]:
     found: dict[str, RunGroup] = {}
     for base in dict.fromkeys(base_method(run.method) for run in runs):
         same = [run for run in runs if base_method(run.method) == base]
-        keys = [key for key in differing_settings(same) if key.partition(".")[0] not in NOT_NAMED]
+        keys = [key for key in differing_settings(same) if _is_named(key)]
         for run in same:
             settings = {key: value for key, value in run.settings().items() if key in keys}
             group = RunGroup(benchmark, base if settings else run.method, settings, {})
             seeds = found.setdefault(group.title, group).runs
             found[group.title] = RunGroup(benchmark, group.method, settings, {run.seed: run} | dict(seeds))
     return list(found.values())
+
+
+def _is_named(key: str) -> bool:
+    return key not in (*IN_TITLE, *NOT_NAMED) and not key.startswith("noise.")
 
 
 def seeds_sentence(variants: Sequence[Variant]) -> str:

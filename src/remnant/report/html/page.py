@@ -29,6 +29,7 @@ from remnant.report.html.table import (
     sentence,
 )
 from remnant.report.runs import FinishedRun, find_runs
+from remnant.report.tables.benchmarks import data_titles, noise_title
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -51,14 +52,15 @@ def sections(runs: Sequence[FinishedRun]) -> list[Section]:
     """Return a section for each benchmark of some runs."""
     found = sorted(benchmarks(runs), key=lambda benchmark: len(benchmark.runs), reverse=True)
     variants = sum(len(benchmark.variants) for benchmark in found)
-    return [_section(benchmark, runs, variants) for benchmark in found]
+    anchors = _anchors([benchmark.title for benchmark in found])
+    return [_section(b, name, runs, variants) for b, name in zip(found, anchors, strict=True)]
 
 
-def _section(benchmark: Benchmark, runs: Sequence[FinishedRun], variants: int) -> Section:
+def _section(benchmark: Benchmark, name: str, runs: Sequence[FinishedRun], variants: int) -> Section:
     diversities, notes = _diversities(benchmark, runs)
     table, table_notes = result_table(benchmark.variants)
     return Section(
-        _anchor(benchmark.title),
+        name,
         benchmark.title,
         sentence(benchmark.variants),
         table,
@@ -89,7 +91,7 @@ def figures(benchmark: Benchmark, diversities: Diversities) -> Iterator[Figure]:
 
 def _diversities(benchmark: Benchmark, runs: Sequence[FinishedRun]) -> tuple[Diversities, list[str]]:
     """Return the diversity of all buffers, and a note if it could not be computed."""
-    joint = clean_joint_run(runs, benchmark.runs[0].data)
+    joint = clean_joint_run(runs, benchmark.runs[0])
     if joint is None:
         return {}, []
     try:
@@ -100,8 +102,18 @@ def _diversities(benchmark: Benchmark, runs: Sequence[FinishedRun]) -> tuple[Div
     return {folder: values for folder, values in found.items() if values is not None}, []
 
 
-def _anchor(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+def _anchors(titles: Sequence[str]) -> list[str]:
+    """Return a name for each title that an address can contain, each once.
+
+    >>> _anchors(["folder:a b, none", "folder:a-b, none", "digits, none"])
+    ['folder-a-b-none', 'folder-a-b-none-2', 'digits-none']
+    """
+    names: dict[str, None] = {}
+    for title in titles:
+        name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+        numbered = (f"{name}-{number}" for number in itertools.count(2))
+        names[name if name not in names else next(n for n in numbered if n not in names)] = None
+    return list(names)
 
 
 def render(found: Sequence[Section], runs: Sequence[FinishedRun], left_out: Mapping[Path, str]) -> str:
@@ -135,7 +147,7 @@ def render(found: Sequence[Section], runs: Sequence[FinishedRun], left_out: Mapp
 
 
 def _title(runs: Sequence[FinishedRun]) -> str:
-    datasets = " and ".join(dict.fromkeys(run.data for run in runs))
+    datasets = " and ".join(dict.fromkeys(data_titles(runs)))
     if len(runs) == 1:
         return f"{runs[0].method} on {datasets}"
     methods = sorted({run.method for run in runs}, key=method_rank)
@@ -148,7 +160,7 @@ def _facts(runs: Sequence[FinishedRun]) -> dict[str, str]:
     counts = {
         "run": len(runs),
         "method": len({run.method for run in runs}),
-        "noise": len({run.noise for run in runs}),
+        "noise": len({noise_title(run) for run in runs}),
         "seed": len({run.seed for run in runs}),
     }
     texts = {name if count == 1 else f"{name}s": f"{count:,}" for name, count in counts.items()}

@@ -8,6 +8,7 @@ from typing import Any
 from remnant.errors import RemnantError, nearest
 from remnant.experiment.metrics import mean, standard_error
 from remnant.report.runs import FinishedRun, differing_settings
+from remnant.report.tables.benchmarks import IN_TITLE, benchmark_titles, by_benchmark
 from remnant.suspects.scores import SCORES
 
 LARGEST = 1e100  # absolute value of a result: its square is finite
@@ -70,7 +71,7 @@ class Summary:
 class RunGroup:
     """Runs that differ in the seed only."""
 
-    benchmark: str  # recipe and noise
+    benchmark: str  # recipe or own data, and noise
     method: str
     settings: Mapping[str, Any]  # in which it differs from other groups, apart from the method
     runs: Mapping[int, FinishedRun]  # by seed
@@ -131,8 +132,11 @@ def make_table(
     """
     rows: dict[str, list[Row]] = {}
     references: dict[str, str] = {}
-    for benchmark, same in by_benchmark(runs).items():
-        ordered = sorted(group_runs(same), key=lambda group: _rank(group, metrics[0]))
+    groups: dict[str, list[RunGroup]] = {}
+    for group in group_runs(runs):
+        groups.setdefault(group.benchmark, []).append(group)
+    for benchmark, same in groups.items():
+        ordered = sorted(same, key=lambda group: _rank(group, metrics[0]))
         other = next((group for group in ordered if group.method == reference), ordered[0])
         references[benchmark] = other.title
         rows[benchmark] = [
@@ -150,33 +154,18 @@ def group_runs(runs: Sequence[FinishedRun]) -> list[RunGroup]:
     """Return groups of runs that differ in the seed only; the first of two equal runs is used."""
     differing = {name: differing_settings(found) for name, found in by_benchmark(runs).items()}
     groups: dict[str, RunGroup] = {}
-    for run in runs:
+    for run, benchmark in zip(runs, benchmark_titles(runs), strict=True):
         settings = {key: value for key, value in run.settings().items() if key != "seed"}
-        identity = json.dumps([run.method, run.noise, settings], sort_keys=True)
-        shown = [key for key in differing[benchmark_of(run)] if not _is_in_title(key)]
+        identity = json.dumps([benchmark, run.method, run.noise, settings], sort_keys=True)
+        shown = [key for key in differing[benchmark] if not _is_in_title(key)]
         own = {key: settings[key] for key in shown if key in settings}
-        group = groups.setdefault(identity, RunGroup(benchmark_of(run), run.method, own, {}))
-        groups[identity] = RunGroup(group.benchmark, group.method, own, {run.seed: run} | dict(group.runs))
+        group = groups.setdefault(identity, RunGroup(benchmark, run.method, own, {}))
+        groups[identity] = RunGroup(benchmark, group.method, own, {run.seed: run} | dict(group.runs))
     return list(groups.values())
 
 
 def _is_in_title(key: str) -> bool:
-    return key in ("seed", "name", "data") or key.startswith("noise.")
-
-
-def benchmark_of(run: FinishedRun) -> str:
-    """Return recipe and noise of a run, such as `digits, symmetric:0.4`."""
-    name = run.config.get("name", run.data)
-    validation = ", noisy validation split" if run.config.get("validation") else ""
-    return f"{name}, {run.noise}{validation}"
-
-
-def by_benchmark(runs: Sequence[FinishedRun]) -> dict[str, list[FinishedRun]]:
-    """Return the runs of each benchmark."""
-    found: dict[str, list[FinishedRun]] = {}
-    for run in runs:
-        found.setdefault(benchmark_of(run), []).append(run)
-    return found
+    return key in IN_TITLE or key.startswith("noise.")
 
 
 def _values(group: RunGroup, metric: Metric) -> list[float]:
