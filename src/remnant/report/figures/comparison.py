@@ -10,6 +10,7 @@ from remnant.report.figures.figure import LEFT, Figure, Panel, draw_band
 from remnant.report.figures.groups import Variant, seeds_sentence
 from remnant.report.figures.style import LineStyle, line_styles
 from remnant.report.runs import FinishedRun
+from remnant.report.tables.variants import base_method
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,7 +85,7 @@ def alpha_sensitivity(variants: Sequence[Variant]) -> Figure | None:
     """Return the accuracy by alpha, the fraction of a batch that is not inserted (Table A of the paper)."""
     lines: dict[str, list[Variant]] = {}
     for variant in variants:
-        if ALPHA in variant.group.settings:
+        if ALPHA in variant.runs[0].settings():
             lines.setdefault(_without_alpha(variant), []).append(variant)
     lines = {label: found for label, found in lines.items() if len(found) > 1}
     if not lines:
@@ -105,11 +106,11 @@ def alpha_sensitivity(variants: Sequence[Variant]) -> Figure | None:
 def _without_alpha(variant: Variant) -> str:
     """Return the label of a variant without alpha."""
     settings = {key: value for key, value in variant.group.settings.items() if key != ALPHA}
-    return replace(variant.group, settings=settings).title
+    return replace(variant.group, method=base_method(variant.group.method), settings=settings).title
 
 
 def _by_alpha(variants: Sequence[Variant]) -> Band:
-    return band([{float(v.group.settings[ALPHA]): _accuracy(run)} for v in variants for run in v.runs])
+    return band([{float(run.settings()[ALPHA]): _accuracy(run)} for v in variants for run in v.runs])
 
 
 def _draw_alpha(axes: "Axes", bands: Sequence[tuple[LineStyle, Band]]) -> None:

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from remnant.config.registries import OF_METHOD
 from remnant.errors import RemnantError, nearest
 from remnant.experiment.metrics import mean, standard_error
-from remnant.report.runs import FinishedRun, differing_settings
+from remnant.report.runs import FinishedRun
 from remnant.report.tables.benchmarks import IN_TITLE, benchmark_titles, by_benchmark
+from remnant.report.tables.variants import base_method, named_settings
 from remnant.suspects.scores import SCORES
 
 LARGEST = 1e100  # absolute value of a result: its square is finite
@@ -73,13 +75,15 @@ class RunGroup:
 
     benchmark: str  # recipe or own data, and noise
     method: str
-    settings: Mapping[str, Any]  # in which it differs from other groups, apart from the method
+    settings: Mapping[str, Any]  # in which it differs from its method and from other groups
     runs: Mapping[int, FinishedRun]  # by seed
 
     @property
     def title(self) -> str:
         """Return the method with the settings in which the group differs."""
-        return " ".join([self.method, *(f"{key}={value}" for key, value in self.settings.items())])
+        is_complete = any(key.partition(".")[0] in OF_METHOD for key in self.settings)
+        method = base_method(self.method) if is_complete else self.method
+        return " ".join([method, *(f"{key}={value}" for key, value in self.settings.items())])
 
 
 @dataclass(frozen=True)
@@ -152,16 +156,22 @@ def make_table(
 
 def group_runs(runs: Sequence[FinishedRun]) -> list[RunGroup]:
     """Return groups of runs that differ in the seed only; the first of two equal runs is used."""
-    differing = {name: differing_settings(found) for name, found in by_benchmark(runs).items()}
     groups: dict[str, RunGroup] = {}
-    for run, benchmark in zip(runs, benchmark_titles(runs), strict=True):
+    for run, benchmark, own in zip(runs, benchmark_titles(runs), in_benchmarks(runs), strict=True):
         settings = {key: value for key, value in run.settings().items() if key != "seed"}
         identity = json.dumps([benchmark, run.method, run.noise, settings], sort_keys=True)
-        shown = [key for key in differing[benchmark] if not _is_in_title(key)]
-        own = {key: settings[key] for key in shown if key in settings}
-        group = groups.setdefault(identity, RunGroup(benchmark, run.method, own, {}))
-        groups[identity] = RunGroup(benchmark, group.method, own, {run.seed: run} | dict(group.runs))
+        shown = {key: value for key, value in own.items() if not _is_in_title(key)}
+        same = groups.setdefault(identity, RunGroup(benchmark, run.method, shown, {})).runs
+        groups[identity] = RunGroup(benchmark, run.method, shown, {run.seed: run} | dict(same))
     return list(groups.values())
+
+
+def in_benchmarks(runs: Sequence[FinishedRun]) -> list[dict[str, Any]]:
+    """Return for each run the settings that tell it apart from the others on its benchmark."""
+    found: dict[str, list[dict[str, Any]]] = {
+        title: named_settings(same) for title, same in by_benchmark(runs).items()
+    }
+    return [found[title].pop(0) for title in benchmark_titles(runs)]
 
 
 def _is_in_title(key: str) -> bool:
