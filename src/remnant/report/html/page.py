@@ -149,7 +149,8 @@ def render(found: Sequence[Section], runs: Sequence[FinishedRun], left_out: Mapp
 def _title(runs: Sequence[FinishedRun]) -> str:
     datasets = " and ".join(dict.fromkeys(data_titles(runs)))
     if len(runs) == 1:
-        return f"{runs[0].method} on {datasets}"
+        ((variant,),) = (benchmark.variants for benchmark in benchmarks(runs))
+        return f"{variant.label} on {datasets}"
     methods = sorted({run.method for run in runs}, key=method_rank)
     names = ", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods"
     return f"{names} on {datasets}"
