@@ -21,12 +21,33 @@ def test_each_method_has_mean_and_error_and_the_paired_difference_to_the_best() 
     assert "in the paper" not in table.header
     assert caption(table) == (
         "Accuracy, forgetting and purity in percent: mean ± standard error over seeds. To the best: "
-        "difference of the accuracy, paired by seed."
+        "difference of the accuracy, paired by the seeds that both have."
     )
     assert label_notes(runs) == []
     assert sentence(runs) == (
-        "aer-abs has the highest final average accuracy: 65.0 ± 5.0 %, 23.0 ± 3.0 points above er."
+        "aer-abs has the highest final average accuracy: 65.0 ± 5.0 %, 23.0 ± 3.0 points above er, "
+        "paired over seeds 0-1."
     )
+
+
+def test_a_difference_over_some_of_the_seeds_names_them() -> None:
+    three = [measured("aer-abs", seed, faa=faa) for seed, faa in enumerate((60.0, 50.0, 61.0))]
+    one, two = measured("er", 0, faa=49.0), measured("er", 2, faa=52.0)
+    highest = "aer-abs has the highest final average accuracy: 57.0 ± 3.5 %"
+    assert sentence(variants(*three, one)) == f"{highest}, 11.0 points above er over seed 0, which both have."
+    assert sentence(variants(*three, one, two)) == (
+        f"{highest}, 10.0 ± 1.0 points above er over seeds 0, 2, which both have."
+    )
+    assert sentence(variants(*three, measured("er", 1, faa=54.0))) == (
+        f"{highest}, 4.0 points below er over seed 1, which both have."
+    )
+    other = measured("er", 7, faa=40.0)
+    assert sentence(variants(*three, other)) == f"{highest}; er has no seed in common with it."
+
+
+def test_a_difference_of_one_seed_each_is_that_of_the_table() -> None:
+    runs = variants(measured("er", 0, faa=40.0), measured("aer-abs", 0, faa=60.0))
+    assert sentence(runs).endswith("60.0 %, 20.0 points above er.")
 
 
 def test_one_run_has_no_best_method() -> None:

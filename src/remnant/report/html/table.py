@@ -1,7 +1,7 @@
 """The tables of the page: results beside those of the paper, and the list of runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from remnant.config import resolve
 from remnant.errors import RemnantError
@@ -11,7 +11,14 @@ from remnant.report.figures.groups import Variant
 from remnant.report.paper import PaperFigures, paper_figures
 from remnant.report.runs import FinishedRun
 from remnant.report.tables.formats import value_text
-from remnant.report.tables.grouping import METRICS, Summary, paired_difference, seeds_text, summary
+from remnant.report.tables.grouping import (
+    METRICS,
+    Summary,
+    paired_difference,
+    seeds_text,
+    shared_seeds,
+    summary,
+)
 
 ACCURACY, FORGETTING, PURITY = (METRICS[name] for name in ("faa", "ff", "purity"))
 
@@ -31,9 +38,30 @@ def sentence(variants: Sequence[Variant]) -> str:
     accuracy = f"{value_text(_summary(ordered[0], 'faa'))} %"
     if len(ordered) == 1:
         return f"{ordered[0].label} has a final average accuracy of {accuracy}."
-    difference = value_text(paired_difference(ordered[0].group, ordered[1].group, ACCURACY))
-    to_next = "" if difference == "-" else f", {difference} points above {ordered[1].label}"
+    to_next = _difference_text(ordered[0], ordered[1])
     return f"{ordered[0].label} has the highest final average accuracy: {accuracy}{to_next}."
+
+
+def _difference_text(best: Variant, other: Variant) -> str:
+    """Return the difference to another variant with the seeds over which it is paired, unless both have one.
+
+    It may be negative if the seeds that both have are not all of their seeds.
+    """
+    difference = paired_difference(best.group, other.group, ACCURACY)
+    if difference is None:
+        return f"; {other.label} has no seed in common with it"
+    side = "above" if difference.mean >= 0 else "below"
+    points = value_text(replace(difference, mean=abs(difference.mean)))
+    shared = shared_seeds(best.group, other.group)
+    if best.seeds == other.seeds:
+        over = f", paired over seeds {seeds_text(shared)}" if len(shared) > 1 else ""
+    else:
+        over = f" over {_seeds_words(shared)}, which both have"
+    return f", {points} points {side} {other.label}{over}"
+
+
+def _seeds_words(seeds: Sequence[int]) -> str:
+    return f"{'seed' if len(seeds) == 1 else 'seeds'} {seeds_text(seeds)}"
 
 
 def _mean_accuracy(variant: Variant) -> float:
@@ -70,7 +98,7 @@ def caption(table: HtmlTable) -> str:
     text = f"Accuracy{purity} in percent"
     if any("±" in cell for row in table.rows for cell in row):
         text += ": mean ± standard error over seeds"
-    difference = " To the best: difference of the accuracy, paired by seed."
+    difference = " To the best: difference of the accuracy, paired by the seeds that both have."
     return f"{text}.{difference if 'to the best' in table.header else ''}"
 
 

@@ -207,11 +207,14 @@ def summary_of(group: RunGroup, metric: Metric) -> Summary | None:
 
 def paired_difference(group: RunGroup, other: RunGroup, metric: Metric) -> Summary | None:
     """Return the difference to another group over the seeds that both have; None if they share none."""
-    pairs = [(metric.of(group.runs[seed]), metric.of(other.runs[seed])) for seed in _shared(group, other)]
+    pairs = [
+        (metric.of(group.runs[seed]), metric.of(other.runs[seed])) for seed in shared_seeds(group, other)
+    ]
     return summary([a - b for a, b in pairs if a is not None and b is not None])
 
 
-def _shared(group: RunGroup, other: RunGroup) -> list[int]:
+def shared_seeds(group: RunGroup, other: RunGroup) -> list[int]:
+    """Return the seeds that both groups have, over which differences are paired."""
     return sorted(group.runs.keys() & other.runs.keys())
 
 
