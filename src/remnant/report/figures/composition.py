@@ -1,4 +1,4 @@
-"""The final buffer by class: purity and diversity (Figure 4 of the paper)."""
+"""The final buffer by class: scaled purity and diversity (Figure 4 of the paper)."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,25 +25,27 @@ def composition(variants: Sequence[Variant], diversities: Diversities) -> Figure
         return None
     classes = shown[0].runs[0].classes
     measured: dict[str, Sequence[tuple[LineStyle, Band]]] = {
-        "purity of each class in %": _bands(
+        "scaled purity of each class": _bands(
             shown, [[_purities(run) for run in v.runs] for v in shown], classes
         )
     }
     known = [v for v in shown if all(str(run.folder) in diversities for run in v.runs)]
     if known:
         tables = [[diversities[str(run.folder)] for run in v.runs] for v in known]
-        measured["diversity of each class"] = _bands(known, tables, classes)
+        measured["scaled diversity of each class"] = _bands(known, tables, classes)
+    units = ("% of a balanced share", "")
     panels = tuple(
-        Panel(partial(_draw_classes, bands=bands, classes=classes), title, bottom=_room(classes))
-        for title, bands in measured.items()
+        Panel(partial(_draw_classes, bands=bands, classes=classes), title, y=unit, bottom=_room(classes))
+        for (title, bands), unit in zip(measured.items(), units, strict=False)
     )
     caption = (
-        "Final buffer by class, in order of arrival (Figure 4 of the paper). Both values are multiplied by "
-        "the number of samples of the class relative to a balanced buffer. "
+        "Final buffer by class, in order of arrival (Figure 4 of the paper). Scaled purity is the number of "
+        "clean samples of a class in percent of its share in a balanced buffer; it exceeds 100 where a class "
+        "has more. "
     )
     return Figure(
         "buffer-classes",
-        "Purity and diversity of each class" if known else "Purity of each class",
+        "Scaled purity and diversity of each class" if known else "Scaled purity of each class",
         caption + (_DIVERSITY if known else _NO_DIVERSITY) + seeds_sentence(shown),
         panels,
         tuple(variant.style for variant in shown),
@@ -52,7 +54,7 @@ def composition(variants: Sequence[Variant], diversities: Diversities) -> Figure
 
 _DIVERSITY = (
     "Diversity is the standard deviation of the features of a network trained jointly on clean labels, "
-    "averaged over features; mislabelled samples raise it as well. "
+    "averaged over features, times the same share of samples; mislabelled samples raise it as well. "
 )
 _NO_DIVERSITY = (
     "Diversity needs a run of joint training without noise on this dataset among the runs: add one with "
