@@ -1,7 +1,15 @@
-import pytest
-from report_runs import measured, variants
+from pathlib import Path
 
-from remnant.report.figures.composition import composition
+import pytest
+from report_runs import measured, on_disk, variants
+
+from remnant.errors import RemnantError
+from remnant.report.figures.composition import (
+    _suspect_shares,
+    class_accuracy,
+    composition,
+    suspect_labels,
+)
 from remnant.report.figures.figure import svg
 
 pytest.importorskip("matplotlib")
@@ -41,3 +49,36 @@ def test_values_above_100_are_not_called_purity_in_percent() -> None:
     assert (figure.title, panel.title) == ("Scaled purity of each class", "scaled purity of each class")
     assert panel.y == "% of a balanced share"
     assert "exceeds 100 where a class has more" in figure.caption
+
+
+ONCE = {"accuracy": [[70.0]], "accuracy_per_class": {"zero": 100.0, "one": 40.0}}
+AUDITED = {"noise_rate": None, "suspects": {"samples": 5, "suspect": 2, "noise_rate": 30.0}}
+
+
+def test_the_accuracy_of_classes_is_drawn_if_nothing_is_measured_between_tasks() -> None:
+    figure = class_accuracy(variants(measured("er", **ONCE), measured("aer-abs", **ONCE)))
+    assert figure is not None
+    assert [style.label for style in figure.legend] == ["er", "aer-abs"]
+    assert ">zero<" in svg(figure.panels[0], "x")
+    assert class_accuracy(variants(measured("er", accuracy_per_class=ONCE["accuracy_per_class"]))) is None
+
+
+def test_the_share_of_suspect_labels_is_counted_for_each_class(tmp_path: Path) -> None:
+    names = [["=zero", "one"], ["two"]]
+    (run,) = on_disk(tmp_path, [measured("er", classes=names, **AUDITED)])
+    rows = ["'=zero,true", "'=zero,false", "one,false", "'=zero,false", "'=zero,true"]
+    (run.folder / "suspects.csv").write_text("given,is_suspect\n" + "".join(f"{row}\n" for row in rows))
+    assert _suspect_shares(run) == {"=zero": 50.0, "one": 0.0}
+    figure = suspect_labels(variants(run))
+    assert figure is not None
+    assert "=zero" in svg(figure.panels[0], "x")
+    (run.folder / "suspects.csv").write_text("id\n1\n")
+    with pytest.raises(RemnantError, match=r"suspects\.csv: expected the suspect labels"):
+        suspect_labels(variants(run))
+
+
+def test_suspect_labels_are_not_drawn_where_it_is_known_which_are_wrong(tmp_path: Path) -> None:
+    (run,) = on_disk(tmp_path, [measured("er", suspects=AUDITED["suspects"])])
+    (run.folder / "suspects.csv").write_text("given,is_suspect\nzero,true\n")
+    assert suspect_labels(variants(run)) is None
+    assert suspect_labels(variants(measured("er", **AUDITED))) is None  # without its file

@@ -67,6 +67,20 @@ def test_without_true_labels_what_needs_them_is_left_out(tmp_path: Path) -> None
     assert "purity</th>" not in text.partition('id="runs"')[0]
 
 
+def test_the_title_names_up_to_four_datasets(tmp_path: Path) -> None:
+    runs = [measured("er", 0, {"data": {"name": "folder", "path": f"/{name}"}}) for name in "abcde"]
+    found = on_disk(tmp_path, runs)
+    assert "<h1>er on folder:a, folder:b, folder:c and folder:d</h1>" in page_of(found[:4])
+    assert "<h1>er on 5 datasets</h1>" in page_of(found)
+
+
+def test_a_run_with_one_task_has_figures(tmp_path: Path) -> None:
+    names = ["zero", "one", "two", "three"]
+    once = {"accuracy": [[70.0]], "accuracy_per_class": dict.fromkeys(names, 70.0), "classes": [names]}
+    text = page_of(on_disk(tmp_path, [measured("aer-abs", **UNKNOWN, **once)]))
+    assert "class-accuracy" in re.findall(r'<figure id="digits-symmetric-0-4-([^"]+)"', text)
+
+
 def test_names_of_classes_and_methods_are_escaped(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     run = measured("er", classes=[[evil, "one"], ["two", "three"]], noise=evil)

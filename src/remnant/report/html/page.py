@@ -14,11 +14,11 @@ from remnant.experiment.checkpoint import write_atomically
 from remnant.experiment.loggers.console import duration
 from remnant.report.figures.accuracy import accuracy_matrices, forgetting, incremental_accuracy
 from remnant.report.figures.comparison import alpha_sensitivity, cost, logit_replay
-from remnant.report.figures.composition import Diversities, composition
+from remnant.report.figures.composition import Diversities, class_accuracy, composition, suspect_labels
 from remnant.report.figures.diversity import class_diversity, clean_joint_run, joint_features
 from remnant.report.figures.figure import Figure, save, svg
 from remnant.report.figures.groups import Benchmark, benchmarks, common_settings, method_rank
-from remnant.report.figures.losses import buffer_losses, purity_by_epoch, stream_losses
+from remnant.report.figures.losses import buffer_losses, purity_by_epoch, stream_losses, training_loss
 from remnant.report.html.gallery import Gallery, galleries
 from remnant.report.html.table import (
     HtmlTable,
@@ -32,6 +32,7 @@ from remnant.report.runs import FinishedRun, find_runs
 from remnant.report.tables.benchmarks import data_titles, noise_title
 
 TEMPLATES = Path(__file__).parent / "templates"
+MOST_NAMED = 4  # methods, or datasets, in the title
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,9 @@ def figures(benchmark: Benchmark, diversities: Diversities) -> Iterator[Figure]:
     variants = benchmark.variants
     every = (
         incremental_accuracy(variants),
+        class_accuracy(variants),
+        suspect_labels(variants),
+        training_loss(variants),
         forgetting(variants),
         purity_by_epoch(variants),
         buffer_losses(variants),
@@ -147,12 +151,14 @@ def render(found: Sequence[Section], runs: Sequence[FinishedRun], left_out: Mapp
 
 
 def _title(runs: Sequence[FinishedRun]) -> str:
-    datasets = " and ".join(dict.fromkeys(data_titles(runs)))
+    *first, last = dict.fromkeys(data_titles(runs))
+    datasets = f"{', '.join(first)} and {last}" if first else last
+    datasets = datasets if len(first) < MOST_NAMED else f"{len(first) + 1} datasets"
     if len(runs) == 1:
         ((variant,),) = (benchmark.variants for benchmark in benchmarks(runs))
         return f"{variant.label} on {datasets}"
     methods = sorted({run.method for run in runs}, key=method_rank)
-    names = ", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods"
+    names = ", ".join(methods) if len(methods) <= MOST_NAMED else f"{len(methods)} methods"
     return f"{names} on {datasets}"
 
 
