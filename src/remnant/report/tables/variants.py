@@ -110,7 +110,8 @@ def _registered(method: str) -> Components | None:
 
 def _differences(components: Components, reference: Components) -> dict[str, Any]:
     """Return the names of other components, then settings that do not follow from a component's name."""
-    names, values = {}, {}
+    names: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for kind, table in components.items():
         other = reference.get(kind, table)
         name = _name(table)
