@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,14 @@ def finished(method: str = "er", seed: int = 0, faa: float = 50.0, **settings: A
     result = {"method": method, "data": "digits", "noise": "symmetric:0.4", "seed": seed, "finished": True}
     measured = {"faa": faa, "ff": 10.0, "buffer": {"purity": 80.0, "size": 20}, "seconds": 60.0}
     return FinishedRun(Path(f"digits-{method}-s{seed}"), config, result | measured)
+
+
+def own(path: str, method: str = "er", seed: int = 0, faa: float = 50.0, **settings: Any) -> FinishedRun:  # noqa: ANN401
+    """A run on a folder of images whose labels may be wrong."""
+    data = {"name": "folder", "path": path} | settings
+    run = finished(method, seed, faa, name="folder", data=data, noise={"name": "none"})
+    result = {"data": Path(path).stem, "noise": "none", "noise_rate": None}
+    return replace(run, result={**run.result, **result})
 
 
 def write_run(folder: Path, run: FinishedRun, records: Sequence[Mapping[str, Any]] = ()) -> Path:

@@ -2,7 +2,7 @@
 
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -78,15 +78,13 @@ def table(
 
 def listed_runs(found: "Sequence[FinishedRun]", metric: "Metric") -> Iterator[str]:
     """Yield a line for each run: a metric, the folder, and the settings that differ within its benchmark."""
-    from remnant.report.runs import differing_settings
-    from remnant.report.tables.grouping import benchmark_of, by_benchmark
+    from remnant.report.tables.grouping import in_benchmarks
 
-    differing = {name: differing_settings(same) for name, same in by_benchmark(found).items()}
-    for run in found:
-        keys = [key for key in differing[benchmark_of(run)] if key != "seed"]
+    for run, own in zip(found, in_benchmarks(found), strict=True):
         value = metric.of(run)
         shown = "-" if value is None else f"{value:.1f}"
-        yield " ".join([f"{shown:>6s}  {run.folder}", *_texts(run.settings(), keys)])
+        texts = [f"{key}={text}" for key, text in own.items() if key != "seed"]
+        yield " ".join([f"{shown:>6s}  {run.folder}", *texts])
 
 
 def update_documents(paths: Sequence[Path]) -> None:
@@ -100,10 +98,6 @@ def update_documents(paths: Sequence[Path]) -> None:
         if after != before:
             write_atomically(path, after.encode())
         typer.echo(f"{path}: {'updated' if after != before else 'unchanged'}")
-
-
-def _texts(settings: Mapping[str, object], keys: Sequence[str]) -> list[str]:
-    return [f"{key}={settings[key]}" for key in keys if key in settings]
 
 
 def report(

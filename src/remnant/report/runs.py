@@ -52,6 +52,11 @@ class FinishedRun:
         return list(dict.fromkeys(name for task in self.result["classes"] for name in task))
 
     @property
+    def is_measured_once(self) -> bool:
+        """Return whether nothing is measured between tasks: there is one task, or all are learned at once."""
+        return len(self.result.get("accuracy", ((), ()))) < 2
+
+    @property
     def digest(self) -> str:
         """Return the digest of the config; an empty text in results of earlier versions."""
         return str(self.result.get("config_digest", ""))

@@ -29,7 +29,7 @@ def test_alpha_is_drawn_where_runs_differ_in_it() -> None:
     figure = alpha_sensitivity(runs)
     assert figure is not None
     assert [style.label for style in figure.legend] == ["aer-abs"]
-    values = _by_alpha([variant for variant in runs if "alpha" in variant.label])
+    values = _by_alpha([variant for variant in runs if variant.label.startswith("aer-abs")])
     assert values.x == (0.5, 0.75)
     assert values.mean == (42.0, 60.0)
     assert values.error[0] == 2.0

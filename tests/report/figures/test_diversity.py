@@ -33,8 +33,15 @@ def test_the_joint_run_on_clean_labels_of_the_dataset_is_found() -> None:
         measured("joint", 0, data="fashion", **CLEAN),
         measured("er", 0, **CLEAN),
     ]
-    assert clean_joint_run(runs, "digits") is runs[2]
-    assert clean_joint_run(runs, "cifar10") is None
+    assert clean_joint_run(runs, measured("er")) is runs[2]
+    assert clean_joint_run(runs, measured("er", data="cifar10")) is None
+
+
+def test_a_joint_run_on_another_folder_of_the_same_name_is_not_used() -> None:
+    at = [{"data": {"name": "folder", "path": f"/{place}/photos"}} for place in ("a", "b")]
+    joint = measured("joint", 0, at[0], data="photos", **CLEAN)
+    assert clean_joint_run([joint], measured("er", 0, at[0], data="photos")) is joint
+    assert clean_joint_run([joint], measured("er", 0, at[1], data="photos")) is None
 
 
 def test_diversity_is_the_deviation_of_features_scaled_by_occurrence(tmp_path: Path) -> None:

@@ -31,11 +31,11 @@ def test_a_run_with_another_component_setting_is_a_variant_of_its_method() -> No
     ]
     (found,) = benchmarks(runs)
     assert [v.label for v in found.variants] == [
+        "aer-abs",
         "aer-abs insertion.alpha=0.5",
-        "aer-abs insertion.alpha=0.75",
     ]
     (alone,) = benchmarks(runs[1:])
-    assert [v.label for v in alone.variants] == ["aer-abs-custom"]
+    assert [v.label for v in alone.variants] == ["aer-abs insertion.alpha=0.5"]
 
 
 def test_a_method_has_the_same_style_on_every_benchmark() -> None:

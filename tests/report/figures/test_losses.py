@@ -6,7 +6,13 @@ from run_folders import write_run
 
 from remnant.errors import RemnantError
 from remnant.report.figures.figure import svg
-from remnant.report.figures.losses import buffer_losses, purity_by_epoch, stream_losses
+from remnant.report.figures.losses import (
+    _training_losses,
+    buffer_losses,
+    purity_by_epoch,
+    stream_losses,
+    training_loss,
+)
 from remnant.report.figures.style import CSS, SHADE
 from remnant.report.runs import find_runs
 
@@ -61,3 +67,16 @@ def test_damaged_metrics_are_an_error_that_names_the_file(tmp_path: Path) -> Non
     (runs[0].folder / "metrics.jsonl").write_text("not json\n")
     with pytest.raises(RemnantError, match=r"metrics\.jsonl.*damaged"):
         purity_by_epoch(variants(*runs))
+
+
+def test_the_training_loss_of_one_task_is_that_of_epochs_with_replay(tmp_path: Path) -> None:
+    phases = ("forget", "learn", "forget", "learn")
+    lines = [{"event": "epoch", "task": 0, "phase": p, "loss": 1.5 + n} for n, p in enumerate(phases)]
+    write_run(tmp_path / "run", measured("aer-abs", accuracy=[[70.0]]), lines)
+    (run,) = find_runs([tmp_path])
+    assert _training_losses(run) == {2: 2.5, 4: 4.5}
+    assert training_loss(variants(run)) is not None
+
+
+def test_the_training_loss_is_not_drawn_if_accuracies_by_task_are(tmp_path: Path) -> None:
+    assert training_loss(variants(*on_disk(tmp_path, [measured("er")]))) is None

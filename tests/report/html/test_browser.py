@@ -1,5 +1,6 @@
 """The page in a browser: nothing fails, every figure is drawn, links and the theme switch work."""
 
+import io
 from typing import Any
 
 import pytest
@@ -71,3 +72,28 @@ def test_the_theme_switch_changes_colours_of_text_and_figures_and_is_kept(browse
     page.get_by_role("button", name="Light theme").click()
     assert page.evaluate(colours) == before
     context.close()
+
+
+def edge_colours(page: Any, table: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    """Return the colours at the right edge of a table and of the page, below the last line of text."""
+    from PIL import Image
+
+    box = table.bounding_box()
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    return picture.getpixel((int(box["x"] + box["width"] - 2), int(box["y"] + 4))), picture.getpixel((2, 2))
+
+
+def test_a_table_that_goes_on_is_shaded_at_its_right_edge(browser: Any, address: str) -> None:  # noqa: ANN401
+    page = browser.new_page(viewport={"width": 400, "height": 900})
+    page.goto(address)
+    table = page.locator(".scroll").first
+    table.scroll_into_view_if_needed()
+    wide, visible = page.evaluate("(e => [e.scrollWidth, e.clientWidth])(document.querySelector('.scroll'))")
+    assert wide > visible
+    assert table.locator("th").first.bounding_box()["width"] < visible / 2  # room for numbers
+    edge, background = edge_colours(page, table)
+    assert edge != background
+    page.evaluate("document.querySelector('.scroll').scrollLeft = 9999")
+    edge, background = edge_colours(page, table)
+    assert edge == background
+    page.close()

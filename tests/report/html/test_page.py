@@ -67,12 +67,34 @@ def test_without_true_labels_what_needs_them_is_left_out(tmp_path: Path) -> None
     assert "purity</th>" not in text.partition('id="runs"')[0]
 
 
+def test_the_title_names_up_to_four_datasets(tmp_path: Path) -> None:
+    runs = [measured("er", 0, {"data": {"name": "folder", "path": f"/{name}"}}) for name in "abcde"]
+    found = on_disk(tmp_path, runs)
+    assert "<h1>er on folder:a, folder:b, folder:c and folder:d</h1>" in page_of(found[:4])
+    assert "<h1>er on 5 datasets</h1>" in page_of(found)
+
+
+def test_a_run_with_one_task_has_figures(tmp_path: Path) -> None:
+    names = ["zero", "one", "two", "three"]
+    once = {"accuracy": [[70.0]], "accuracy_per_class": dict.fromkeys(names, 70.0), "classes": [names]}
+    text = page_of(on_disk(tmp_path, [measured("aer-abs", **UNKNOWN, **once)]))
+    assert "class-accuracy" in re.findall(r'<figure id="digits-symmetric-0-4-([^"]+)"', text)
+
+
 def test_names_of_classes_and_methods_are_escaped(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
     run = measured("er", classes=[[evil, "one"], ["two", "three"]], noise=evil)
     text = page_of(on_disk(tmp_path, [run]))
     assert text.count("<script>") == 1
     assert "&lt;script&gt;alert(1)" in text
+
+
+def test_folders_whose_names_have_no_latin_letters_have_sections_of_their_own(tmp_path: Path) -> None:
+    runs = [measured("er", 0, {"data": {"name": "folder", "path": f"/{name}"}}) for name in ("花", "鳥")]
+    assert [(s.name, s.title) for s in sections(on_disk(tmp_path, runs))] == [
+        ("folder-symmetric-0-4", "folder:花, symmetric:0.4"),
+        ("folder-symmetric-0-4-2", "folder:鳥, symmetric:0.4"),
+    ]
 
 
 def test_the_same_runs_give_the_same_page(tmp_path: Path) -> None:

@@ -44,6 +44,16 @@ def test_folders_of_files_are_not_stored(tmp_path: Path) -> None:
     assert (again.config["data"], again.config["noise"]["path"]) == ("folder:photos", "labels.npy")
 
 
+def test_folders_of_the_same_name_are_told_apart_without_their_whole_path(tmp_path: Path) -> None:
+    runs = [
+        finished("er", data={"name": "folder", "path": f"/home/me/{place}/photos"}) for place in ("a", "b")
+    ]
+    store(tmp_path / "results.json", runs)
+    assert "/home" not in (tmp_path / "results.json").read_text()
+    again = read_stored(tmp_path / "results.json")
+    assert [run.config["data"]["path"] for run in again] == ["a/photos", "b/photos"]
+
+
 def test_means_over_epochs_replace_lists_with_an_entry_per_epoch() -> None:
     separation = [
         {"phase": p, "auroc": a}

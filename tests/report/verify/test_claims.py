@@ -89,3 +89,11 @@ def test_cnll_with_one_epoch_is_compared_with_more_epochs() -> None:
         [*runs("cnll", [50.0, 61.0], epochs=1), *runs("cnll", [40.0, 50.0], epochs=20)], "CNLL worsens"
     )
     assert (found.verdict, found.findings[0].text) == ("shown", "cnll: 1 epoch - 20 epochs +10.5 ± 0.5")
+
+
+def test_cnll_is_not_compared_between_datasets() -> None:
+    once, often = runs("cnll", [50.0, 61.0], epochs=1), runs("cnll", [40.0, 50.0], epochs=20)
+    other = [replace(run, result={**run.result, "data": "fashion"}) for run in often]
+    assert verdict([*once, *other], "CNLL worsens").verdict == "not testable"
+    renamed = [replace(run, config={**run.config, "name": "digits-long"}) for run in often]
+    assert verdict([*once, *renamed], "CNLL worsens").verdict == "shown"

@@ -6,15 +6,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from remnant.report.figures.band import Band, band
-from remnant.report.figures.figure import LEFT, Figure, Panel, draw_band
+from remnant.report.figures.figure import LEFT, LETTER, LINE, Figure, Panel, draw_band, fitted
 from remnant.report.figures.groups import Variant, seeds_sentence
 from remnant.report.figures.style import LineStyle, line_styles
 from remnant.report.runs import FinishedRun
+from remnant.report.tables.variants import base_method
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ALPHA = "insertion.alpha"
+LONGEST = 1.85  # width of a label beside the axes, in inches
 Measure = Callable[[FinishedRun], float | None]
 
 
@@ -56,12 +58,14 @@ def _memory(run: FinishedRun) -> float | None:
 def _dots(variants: Sequence[Variant], measure: Measure, title: str, unit: str) -> Panel:
     """Return a panel with one point per variant and its standard error, the first one at the top."""
     bands = [(variant.style, band([{0: measure(run)} for run in variant.runs])) for variant in variants]
-    left = min(1.8, 0.2 + 0.07 * max(len(variant.label) for variant in variants))
-    height = 0.8 + 0.24 * len(variants)
-    return Panel(partial(_draw_dots, bands=bands), title, unit, left=max(LEFT, left), height=height)
+    labels = [fitted(variant.label, LONGEST, lines=3) for variant in variants]
+    left = 0.2 + LETTER * max(len(line) for label in labels for line in label.split("\n"))
+    height = 0.8 + (0.09 + LINE * max(1 + label.count("\n") for label in labels)) * len(variants)
+    draw = partial(_draw_dots, bands=bands, labels=labels)
+    return Panel(draw, title, unit, left=max(LEFT, left), height=height)
 
 
-def _draw_dots(axes: "Axes", bands: Sequence[tuple[LineStyle, Band]]) -> None:
+def _draw_dots(axes: "Axes", bands: Sequence[tuple[LineStyle, Band]], labels: Sequence[str]) -> None:
     for row, (style, values) in enumerate(bands):
         (centre,), (error,) = values.mean, values.error
         axes.errorbar(
@@ -74,17 +78,18 @@ def _draw_dots(axes: "Axes", bands: Sequence[tuple[LineStyle, Band]]) -> None:
             capsize=3,
             clip_on=False,
         )
-    axes.set_yticks(range(len(bands)), [style.label for style, _ in bands])
+    axes.set_yticks(range(len(bands)), labels)
     axes.set_ylim(len(bands) - 0.4, -0.6)
     axes.set_xlim(0, 1.08 * max(values.upper[0] for _, values in bands))
     axes.tick_params(axis="y", length=0)
+    axes.locator_params(axis="x", nbins=4)
 
 
 def alpha_sensitivity(variants: Sequence[Variant]) -> Figure | None:
     """Return the accuracy by alpha, the fraction of a batch that is not inserted (Table A of the paper)."""
     lines: dict[str, list[Variant]] = {}
     for variant in variants:
-        if ALPHA in variant.group.settings:
+        if ALPHA in variant.runs[0].settings():
             lines.setdefault(_without_alpha(variant), []).append(variant)
     lines = {label: found for label, found in lines.items() if len(found) > 1}
     if not lines:
@@ -105,11 +110,11 @@ def alpha_sensitivity(variants: Sequence[Variant]) -> Figure | None:
 def _without_alpha(variant: Variant) -> str:
     """Return the label of a variant without alpha."""
     settings = {key: value for key, value in variant.group.settings.items() if key != ALPHA}
-    return replace(variant.group, settings=settings).title
+    return replace(variant.group, method=base_method(variant.group.method), settings=settings).title
 
 
 def _by_alpha(variants: Sequence[Variant]) -> Band:
-    return band([{float(v.group.settings[ALPHA]): _accuracy(run)} for v in variants for run in v.runs])
+    return band([{float(run.settings()[ALPHA]): _accuracy(run)} for v in variants for run in v.runs])
 
 
 def _draw_alpha(axes: "Axes", bands: Sequence[tuple[LineStyle, Band]]) -> None:

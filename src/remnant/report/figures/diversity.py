@@ -13,14 +13,16 @@ from remnant.experiment import metrics
 from remnant.experiment.checkpoint import READ_ERRORS, generations, read, short_reason
 from remnant.nets import build
 from remnant.report.runs import FinishedRun, final_buffer
+from remnant.report.tables.benchmarks import is_same_data
 from remnant.report.tables.stored import DECIMALS
 
 Features = Callable[[Tensor, Tensor], Tensor]  # inputs and labels -> features (M, D)
 
 
-def clean_joint_run(runs: Sequence[FinishedRun], data: str) -> FinishedRun | None:
-    """Return a run of joint training on the clean labels of a dataset, the one with the smallest seed."""
-    found = [r for r in runs if r.data == data and r.method == "joint" and r.result["noise_rate"] == 0]
+def clean_joint_run(runs: Sequence[FinishedRun], like: FinishedRun) -> FinishedRun | None:
+    """Return a run of joint training on the clean labels of a run's data, the one with the smallest seed."""
+    joint = [run for run in runs if run.method == "joint" and run.result["noise_rate"] == 0]
+    found = [run for run in joint if is_same_data(run, like)]
     return min(found, key=lambda run: run.seed, default=None)
 
 
@@ -91,7 +93,7 @@ def _diversity(
     key = _inputs(run)
     if key not in known:
         known[key] = None  # if its network cannot be read, this is noted once
-        joint = clean_joint_run([other for other in runs if _inputs(other) == key], run.data)
+        joint = clean_joint_run([other for other in runs if _inputs(other) == key], run)
         known[key] = None if joint is None else joint_features(joint)
     features = known[key]
     return None if features is None or not run.result["buffer"] else mean_diversity(run, features)

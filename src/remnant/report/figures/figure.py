@@ -3,6 +3,7 @@
 import io
 import math
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 3.6, 2.5  # of a panel, in inches
 LEFT, RIGHT, BOTTOM, TOP = 0.5, 0.08, 0.46, 0.27  # margins of a panel, in inches
 COLUMNS = 3  # panels side by side in a file
+LETTER, TITLE_LETTER = 0.077, 0.086  # width of a letter in inches: in labels, and in bold titles
+LINE, TITLE_LINE = 0.15, 0.16  # height of a line of text in inches
+HANDLE = 0.7  # width of the line of a legend, and of the space beside it, in inches
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,17 @@ class Panel:
     y: str = ""
     left: float = LEFT  # margin for tick labels, in inches
     bottom: float = BOTTOM
-    height: float = HEIGHT
+    height: float = HEIGHT  # with a title of one line
+
+    @property
+    def heading(self) -> str:
+        """Return the title in at most three lines that fit above the axes."""
+        return fitted(self.title, WIDTH - self.left - RIGHT, lines=3, size=TITLE_LETTER)
+
+    @property
+    def whole_height(self) -> float:
+        """Return the height with all lines of the title, in inches."""
+        return self.height + TITLE_LINE * self.heading.count("\n")
 
 
 @dataclass(frozen=True)
@@ -43,6 +57,18 @@ class Figure:
     caption: str
     panels: tuple[Panel, ...]
     legend: tuple[LineStyle, ...] = ()
+
+
+def fitted(text: str, width: float, lines: int, size: float = LETTER) -> str:
+    """Return a text in lines that fit a width in inches; what is left out is marked by three dots.
+
+    >>> print(fitted("aer-abs schedule=always replacement=lass insertion.alpha=0.5", 1.9, 2))
+    aer-abs schedule=always
+    replacement=lass ...
+    """
+    letters = max(4, round(width / size))
+    found = textwrap.wrap(text, letters, max_lines=lines, placeholder=" ...", break_on_hyphens=False)
+    return "\n".join(found)
 
 
 def draw_band(axes: "Axes", style: LineStyle, values: Band) -> None:
@@ -72,7 +98,7 @@ def svg(panel: Panel, prefix: str) -> str:
     from matplotlib.figure import Figure as Canvas
 
     with matplotlib.rc_context(MATPLOTLIB):
-        canvas = Canvas(figsize=(WIDTH, panel.height))
+        canvas = Canvas(figsize=(WIDTH, panel.whole_height))
         axes = canvas.add_axes(_place(panel))
         _draw(panel, axes)
         text = io.StringIO()
@@ -82,14 +108,14 @@ def svg(panel: Panel, prefix: str) -> str:
 
 def _place(panel: Panel) -> tuple[float, float, float, float]:
     """Return left, bottom, width and height of the axes as fractions of a panel."""
-    top = TOP if panel.title else 0.12
+    top, whole = TOP if panel.title else 0.12, panel.whole_height
     width, height = WIDTH - panel.left - RIGHT, panel.height - panel.bottom - top
-    return panel.left / WIDTH, panel.bottom / panel.height, width / WIDTH, height / panel.height
+    return panel.left / WIDTH, panel.bottom / whole, width / WIDTH, height / whole
 
 
 def _draw(panel: Panel, axes: "Axes") -> None:
     panel.draw(axes)
-    axes.set_title(panel.title)
+    axes.set_title(panel.heading)
     axes.set_xlabel(panel.x)
     axes.set_ylabel(panel.y)
 
@@ -146,14 +172,14 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
     columns = min(COLUMNS, len(figure.panels))
     lines = -(-len(figure.panels) // columns)
-    size = WIDTH * columns, max(panel.height for panel in figure.panels) * lines
+    size = WIDTH * columns, max(panel.whole_height for panel in figure.panels) * lines
     paths = [folder / f"{name}.{kind}" for kind in ("pdf", "png")]
     with matplotlib.rc_context(MATPLOTLIB):
         canvas = Canvas(figsize=size, layout="constrained")
         for number, panel in enumerate(figure.panels):
             _draw(panel, canvas.add_subplot(lines, columns, number + 1))
         if figure.legend:
-            _add_legend(canvas, figure.legend)
+            _add_legend(canvas, figure.legend, size[0])
         try:
             folder.mkdir(parents=True, exist_ok=True)
             canvas.savefig(paths[0], metadata={"CreationDate": None})
@@ -166,14 +192,14 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     return paths
 
 
-def _add_legend(canvas: "Canvas", legend: Sequence[LineStyle]) -> None:
+def _add_legend(canvas: "Canvas", legend: Sequence[LineStyle], width: float) -> None:
     from matplotlib.lines import Line2D
 
     handles = [
         Line2D([], [], color=style.colour, linestyle=style.dash, marker=style.marker or None)
         for style in legend
     ]
-    labels = [style.label for style in legend]
-    canvas.legend(
-        handles, labels, loc="outside lower center", ncols=min(4, len(labels)), labelcolor=INK, handlelength=3
-    )
+    labels = [fitted(style.label, WIDTH - HANDLE, lines=2) for style in legend]
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    columns = min(4, len(labels), max(1, int(width / (HANDLE + LETTER * longest))))
+    canvas.legend(handles, labels, loc="outside lower center", ncols=columns, labelcolor=INK, handlelength=3)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from remnant.methods.registry import METHODS
 from remnant.report.figures.style import LineStyle, line_styles
-from remnant.report.runs import FinishedRun, differing_settings
+from remnant.report.runs import FinishedRun
 from remnant.report.summary import as_text
-from remnant.report.tables.grouping import RunGroup, by_benchmark, seeds_text
+from remnant.report.tables.benchmarks import IN_TITLE, by_benchmark
+from remnant.report.tables.grouping import RunGroup, seeds_text
+from remnant.report.tables.variants import base_method, named_settings
 
-# Settings that identify a benchmark or a repetition, and settings that do not affect the accuracy.
-NOT_NAMED = ("seed", "name", "data", "noise", "threads", "device", "compile", "channels_last")
+NOT_NAMED = ("threads", "device", "compile", "channels_last")  # do not affect the accuracy
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Variant:
 
     @property
     def label(self) -> str:
-        """Return the method, with the settings in which its runs differ: `aer-abs insertion.alpha=0.5`."""
+        """Return the method, with the settings in which it differs from it: `aer-abs insertion.alpha=0.5`."""
         return self.group.title
 
     @property
@@ -61,15 +62,6 @@ def benchmarks(runs: Sequence[FinishedRun]) -> list[Benchmark]:
     ]
 
 
-def base_method(method: str) -> str:
-    """Return the method that a run with other components is based on.
-
-    >>> base_method("aer-abs-custom")
-    'aer-abs'
-    """
-    return method.removesuffix("-custom")
-
-
 def method_rank(method: str) -> tuple[int, str]:
     """Return the position of a method in the list of methods; methods of extensions come last."""
     names, base = list(METHODS), base_method(method)
@@ -85,13 +77,16 @@ def _groups(benchmark: str, runs: Sequence[FinishedRun]) -> list[RunGroup]:
     found: dict[str, RunGroup] = {}
     for base in dict.fromkeys(base_method(run.method) for run in runs):
         same = [run for run in runs if base_method(run.method) == base]
-        keys = [key for key in differing_settings(same) if key.partition(".")[0] not in NOT_NAMED]
-        for run in same:
-            settings = {key: value for key, value in run.settings().items() if key in keys}
-            group = RunGroup(benchmark, base if settings else run.method, settings, {})
+        for run, own in zip(same, named_settings(same), strict=True):
+            settings = {key: value for key, value in own.items() if _is_named(key)}
+            group = RunGroup(benchmark, run.method, settings, {})
             seeds = found.setdefault(group.title, group).runs
-            found[group.title] = RunGroup(benchmark, group.method, settings, {run.seed: run} | dict(seeds))
+            found[group.title] = RunGroup(benchmark, run.method, settings, {run.seed: run} | dict(seeds))
     return list(found.values())
+
+
+def _is_named(key: str) -> bool:
+    return key not in (*IN_TITLE, *NOT_NAMED) and not key.startswith("noise.")
 
 
 def seeds_sentence(variants: Sequence[Variant]) -> str:

@@ -100,6 +100,32 @@ def _draw_epochs(axes: "Axes", bands: Sequence[tuple[LineStyle, Band]]) -> None:
     axes.set_ylim(bottom=0)
 
 
+def training_loss(variants: Sequence[Variant]) -> Figure | None:
+    """Return the training loss of each epoch, if nothing is measured between tasks."""
+    if not all(run.is_measured_once for variant in variants for run in variant.runs):
+        return None
+    bands = [(variant, band([_training_losses(run) for run in variant.runs])) for variant in variants]
+    bands = [(variant, values) for variant, values in bands if values.is_measured]
+    if not bands:
+        return None
+    draw = partial(_draw_epochs, bands=[(v.style, values) for v, values in bands])
+    shown = [variant for variant, _ in bands]
+    caption = "Mean loss of the steps of each epoch. Epochs that forget are left out: they replay nothing. "
+    return Figure(
+        "training-loss",
+        "Training loss",
+        caption + seeds_sentence(shown),
+        (Panel(draw, "", "epoch", "loss"),),
+        tuple(variant.style for variant in shown),
+    )
+
+
+def _training_losses(run: FinishedRun) -> Values:
+    """Return the loss of each epoch but those that forget, whose loss has no part of the buffer."""
+    epochs = list(enumerate(_epochs(run), 1))
+    return {number: e.get("loss") for number, e in epochs if e.get("phase") != "forget"}
+
+
 def purity_by_epoch(variants: Sequence[Variant]) -> Figure | None:
     """Return the purity of the buffer after each epoch of all tasks."""
     bands = [(variant, band([_purities(run) for run in variant.runs])) for variant in variants]

@@ -14,11 +14,11 @@ from remnant.experiment.checkpoint import write_atomically
 from remnant.experiment.loggers.console import duration
 from remnant.report.figures.accuracy import accuracy_matrices, forgetting, incremental_accuracy
 from remnant.report.figures.comparison import alpha_sensitivity, cost, logit_replay
-from remnant.report.figures.composition import Diversities, composition
+from remnant.report.figures.composition import Diversities, class_accuracy, composition, suspect_labels
 from remnant.report.figures.diversity import class_diversity, clean_joint_run, joint_features
 from remnant.report.figures.figure import Figure, save, svg
 from remnant.report.figures.groups import Benchmark, benchmarks, common_settings, method_rank
-from remnant.report.figures.losses import buffer_losses, purity_by_epoch, stream_losses
+from remnant.report.figures.losses import buffer_losses, purity_by_epoch, stream_losses, training_loss
 from remnant.report.html.gallery import Gallery, galleries
 from remnant.report.html.table import (
     HtmlTable,
@@ -29,8 +29,10 @@ from remnant.report.html.table import (
     sentence,
 )
 from remnant.report.runs import FinishedRun, find_runs
+from remnant.report.tables.benchmarks import data_titles, noise_title
 
 TEMPLATES = Path(__file__).parent / "templates"
+MOST_NAMED = 4  # methods, or datasets, in the title
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,15 @@ def sections(runs: Sequence[FinishedRun]) -> list[Section]:
     """Return a section for each benchmark of some runs."""
     found = sorted(benchmarks(runs), key=lambda benchmark: len(benchmark.runs), reverse=True)
     variants = sum(len(benchmark.variants) for benchmark in found)
-    return [_section(benchmark, runs, variants) for benchmark in found]
+    anchors = _anchors([benchmark.title for benchmark in found])
+    return [_section(b, name, runs, variants) for b, name in zip(found, anchors, strict=True)]
 
 
-def _section(benchmark: Benchmark, runs: Sequence[FinishedRun], variants: int) -> Section:
+def _section(benchmark: Benchmark, name: str, runs: Sequence[FinishedRun], variants: int) -> Section:
     diversities, notes = _diversities(benchmark, runs)
     table, table_notes = result_table(benchmark.variants)
     return Section(
-        _anchor(benchmark.title),
+        name,
         benchmark.title,
         sentence(benchmark.variants),
         table,
@@ -74,6 +77,9 @@ def figures(benchmark: Benchmark, diversities: Diversities) -> Iterator[Figure]:
     variants = benchmark.variants
     every = (
         incremental_accuracy(variants),
+        class_accuracy(variants),
+        suspect_labels(variants),
+        training_loss(variants),
         forgetting(variants),
         purity_by_epoch(variants),
         buffer_losses(variants),
@@ -89,7 +95,7 @@ def figures(benchmark: Benchmark, diversities: Diversities) -> Iterator[Figure]:
 
 def _diversities(benchmark: Benchmark, runs: Sequence[FinishedRun]) -> tuple[Diversities, list[str]]:
     """Return the diversity of all buffers, and a note if it could not be computed."""
-    joint = clean_joint_run(runs, benchmark.runs[0].data)
+    joint = clean_joint_run(runs, benchmark.runs[0])
     if joint is None:
         return {}, []
     try:
@@ -100,8 +106,18 @@ def _diversities(benchmark: Benchmark, runs: Sequence[FinishedRun]) -> tuple[Div
     return {folder: values for folder, values in found.items() if values is not None}, []
 
 
-def _anchor(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+def _anchors(titles: Sequence[str]) -> list[str]:
+    """Return a name for each title that an address can contain, each once.
+
+    >>> _anchors(["folder:a b, none", "folder:a-b, none", "digits, none"])
+    ['folder-a-b-none', 'folder-a-b-none-2', 'digits-none']
+    """
+    names: dict[str, None] = {}
+    for title in titles:
+        name = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+        numbered = (f"{name}-{number}" for number in itertools.count(2))
+        names[name if name not in names else next(n for n in numbered if n not in names)] = None
+    return list(names)
 
 
 def render(found: Sequence[Section], runs: Sequence[FinishedRun], left_out: Mapping[Path, str]) -> str:
@@ -135,11 +151,14 @@ def render(found: Sequence[Section], runs: Sequence[FinishedRun], left_out: Mapp
 
 
 def _title(runs: Sequence[FinishedRun]) -> str:
-    datasets = " and ".join(dict.fromkeys(run.data for run in runs))
+    *first, last = dict.fromkeys(data_titles(runs))
+    datasets = f"{', '.join(first)} and {last}" if first else last
+    datasets = datasets if len(first) < MOST_NAMED else f"{len(first) + 1} datasets"
     if len(runs) == 1:
-        return f"{runs[0].method} on {datasets}"
+        ((variant,),) = (benchmark.variants for benchmark in benchmarks(runs))
+        return f"{variant.label} on {datasets}"
     methods = sorted({run.method for run in runs}, key=method_rank)
-    names = ", ".join(methods) if len(methods) <= 4 else f"{len(methods)} methods"
+    names = ", ".join(methods) if len(methods) <= MOST_NAMED else f"{len(methods)} methods"
     return f"{names} on {datasets}"
 
 
@@ -148,7 +167,7 @@ def _facts(runs: Sequence[FinishedRun]) -> dict[str, str]:
     counts = {
         "run": len(runs),
         "method": len({run.method for run in runs}),
-        "noise": len({run.noise for run in runs}),
+        "noise": len({noise_title(run) for run in runs}),
         "seed": len({run.seed for run in runs}),
     }
     texts = {name if count == 1 else f"{name}s": f"{count:,}" for name, count in counts.items()}

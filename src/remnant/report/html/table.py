@@ -1,7 +1,7 @@
 """The tables of the page: results beside those of the paper, and the list of runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from remnant.config import resolve
 from remnant.errors import RemnantError
@@ -11,7 +11,14 @@ from remnant.report.figures.groups import Variant
 from remnant.report.paper import PaperFigures, paper_figures
 from remnant.report.runs import FinishedRun
 from remnant.report.tables.formats import value_text
-from remnant.report.tables.grouping import METRICS, Summary, paired_difference, seeds_text, summary
+from remnant.report.tables.grouping import (
+    METRICS,
+    Summary,
+    paired_difference,
+    seeds_text,
+    shared_seeds,
+    summary,
+)
 
 ACCURACY, FORGETTING, PURITY = (METRICS[name] for name in ("faa", "ff", "purity"))
 
@@ -31,9 +38,30 @@ def sentence(variants: Sequence[Variant]) -> str:
     accuracy = f"{value_text(_summary(ordered[0], 'faa'))} %"
     if len(ordered) == 1:
         return f"{ordered[0].label} has a final average accuracy of {accuracy}."
-    difference = value_text(paired_difference(ordered[0].group, ordered[1].group, ACCURACY))
-    to_next = "" if difference == "-" else f", {difference} points above {ordered[1].label}"
+    to_next = _difference_text(ordered[0], ordered[1])
     return f"{ordered[0].label} has the highest final average accuracy: {accuracy}{to_next}."
+
+
+def _difference_text(best: Variant, other: Variant) -> str:
+    """Return the difference to another variant with the seeds over which it is paired, unless both have one.
+
+    It may be negative if the seeds that both have are not all of their seeds.
+    """
+    difference = paired_difference(best.group, other.group, ACCURACY)
+    if difference is None:
+        return f"; {other.label} has no seed in common with it"
+    side = "above" if difference.mean >= 0 else "below"
+    points = value_text(replace(difference, mean=abs(difference.mean)))
+    shared = shared_seeds(best.group, other.group)
+    if best.seeds == other.seeds:
+        over = f", paired over seeds {seeds_text(shared)}" if len(shared) > 1 else ""
+    else:
+        over = f", paired over {_seeds_words(shared)}, which both have"
+    return f", {points} points {side} {other.label}{over}"
+
+
+def _seeds_words(seeds: Sequence[int]) -> str:
+    return f"{'seed' if len(seeds) == 1 else 'seeds'} {seeds_text(seeds)}"
 
 
 def _mean_accuracy(variant: Variant) -> float:
@@ -49,7 +77,7 @@ def result_table(variants: Sequence[Variant]) -> tuple[HtmlTable, list[str]]:
         "final average accuracy": [value_text(_summary(variant, "faa")) for variant in variants],
         "in the paper": [_paper_text(found) for found in published],
         "to the best": [_to_best(variant, variants[best]) for variant in variants],
-        "forgetting": [value_text(_summary(variant, "ff")) for variant in variants],
+        "forgetting": [_forgetting(variant.runs) for variant in variants],
         "purity": [value_text(_summary(variant, "purity")) for variant in variants],
         "time": [duration(mean([run.result["seconds"] for run in v.runs])) for v in variants],
         "seeds": [seeds_text(variant.seeds) for variant in variants],
@@ -66,37 +94,52 @@ def caption(table: HtmlTable) -> str:
     >>> caption(HtmlTable(("method", "final average accuracy", "forgetting"), (("er", "40.0", "9.0"),)))
     'Accuracy and forgetting in percent.'
     """
-    purity = ", forgetting and purity" if "purity" in table.header else " and forgetting"
-    text = f"Accuracy{purity} in percent"
+    *first, last = ["Accuracy", *(name for name in ("forgetting", "purity") if name in table.header)]
+    text = f"{', '.join(first)} and {last} in percent" if first else f"{last} in percent"
     if any("±" in cell for row in table.rows for cell in row):
         text += ": mean ± standard error over seeds"
-    difference = " To the best: difference of the accuracy, paired by seed."
+    difference = " To the best: difference of the accuracy, paired by the seeds that both have."
     return f"{text}.{difference if 'to the best' in table.header else ''}"
 
 
 def label_notes(variants: Sequence[Variant]) -> list[str]:
     """Return how many labels are suspect, and what the accuracy is measured against, if truth is unknown."""
-    notes = []
+    notes, tested = [], []
     for label, run in ((variant.label, run) for variant in variants for run in variant.runs):
         found = run.result.get("suspects")
-        if run.result.get("noise_rate") is not None:
-            continue
-        if found:
+        if found and run.result.get("noise_rate") is None:
             notes.append(
                 f"{label}, seed {run.seed}: {found['suspect']:,} of {found['samples']:,} labels are suspect, "
                 f"and {found['noise_rate']:.0f} % are estimated to be wrong. remnant audit shows them."
             )
-        if "given labels" in str(run.result.get("tested_on")):
-            notes.append(
-                "The accuracy is measured against the given labels of held-out samples: those that are wrong "
-                "count as mistakes of the network."
-            )
-    return list(dict.fromkeys(notes))
+        if note := _tested_note(str(run.result.get("tested_on", ""))):
+            tested.append(note)
+    return list(dict.fromkeys([*notes, *tested]))
+
+
+def _tested_note(tested_on: str) -> str:
+    """Return what the accuracy is measured against, unless it is the clean labels of test samples."""
+    where, _, against = tested_on.partition(", ")
+    is_given = "given labels" in against
+    if where == "training samples":
+        labels = "against the given labels of" if is_given else "on"
+        return (
+            f"The accuracy is measured {labels} the training samples, as nothing is held out: it says how "
+            "well these are fitted, not how well other samples are recognised."
+        )
+    samples = "held-out samples" if where == "held-out share" else f"the {where}"
+    count = "those that are wrong count as mistakes of the network"
+    return f"The accuracy is measured against the given labels of {samples}: {count}." if is_given else ""
 
 
 def _summary(variant: Variant, metric: str) -> Summary | None:
     values = [METRICS[metric].of(run) for run in variant.runs]
     return summary([value for value in values if value is not None])
+
+
+def _forgetting(runs: Sequence[FinishedRun]) -> str:
+    """Return the forgetting over tasks; a dash if nothing is learned after the first measurement."""
+    return value_text(summary([float(run.result["ff"]) for run in runs if not run.is_measured_once]))
 
 
 def _to_best(variant: Variant, best: Variant) -> str:
@@ -129,7 +172,7 @@ def run_table(runs: Sequence[FinishedRun]) -> HtmlTable:
         (
             run.folder.name,
             value_text(summary([run.result["faa"]])),
-            value_text(summary([run.result["ff"]])),
+            _forgetting([run]),
             value_text(_run_purity(run)),
             duration(run.result["seconds"]),
         )

@@ -5,9 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from remnant.config.registries import OF_METHOD
 from remnant.errors import RemnantError, nearest
 from remnant.experiment.metrics import mean, standard_error
-from remnant.report.runs import FinishedRun, differing_settings
+from remnant.report.runs import FinishedRun
+from remnant.report.tables.benchmarks import IN_TITLE, benchmark_titles, by_benchmark
+from remnant.report.tables.variants import base_method, named_settings
 from remnant.suspects.scores import SCORES
 
 LARGEST = 1e100  # absolute value of a result: its square is finite
@@ -70,15 +73,17 @@ class Summary:
 class RunGroup:
     """Runs that differ in the seed only."""
 
-    benchmark: str  # recipe and noise
+    benchmark: str  # recipe or own data, and noise
     method: str
-    settings: Mapping[str, Any]  # in which it differs from other groups, apart from the method
+    settings: Mapping[str, Any]  # in which it differs from its method and from other groups
     runs: Mapping[int, FinishedRun]  # by seed
 
     @property
     def title(self) -> str:
         """Return the method with the settings in which the group differs."""
-        return " ".join([self.method, *(f"{key}={value}" for key, value in self.settings.items())])
+        is_complete = any(key.partition(".")[0] in OF_METHOD for key in self.settings)
+        method = base_method(self.method) if is_complete else self.method
+        return " ".join([method, *(f"{key}={value}" for key, value in self.settings.items())])
 
 
 @dataclass(frozen=True)
@@ -131,8 +136,11 @@ def make_table(
     """
     rows: dict[str, list[Row]] = {}
     references: dict[str, str] = {}
-    for benchmark, same in by_benchmark(runs).items():
-        ordered = sorted(group_runs(same), key=lambda group: _rank(group, metrics[0]))
+    groups: dict[str, list[RunGroup]] = {}
+    for group in group_runs(runs):
+        groups.setdefault(group.benchmark, []).append(group)
+    for benchmark, same in groups.items():
+        ordered = sorted(same, key=lambda group: _rank(group, metrics[0]))
         other = next((group for group in ordered if group.method == reference), ordered[0])
         references[benchmark] = other.title
         rows[benchmark] = [
@@ -148,35 +156,26 @@ def make_table(
 
 def group_runs(runs: Sequence[FinishedRun]) -> list[RunGroup]:
     """Return groups of runs that differ in the seed only; the first of two equal runs is used."""
-    differing = {name: differing_settings(found) for name, found in by_benchmark(runs).items()}
     groups: dict[str, RunGroup] = {}
-    for run in runs:
+    for run, benchmark, own in zip(runs, benchmark_titles(runs), in_benchmarks(runs), strict=True):
         settings = {key: value for key, value in run.settings().items() if key != "seed"}
-        identity = json.dumps([run.method, run.noise, settings], sort_keys=True)
-        shown = [key for key in differing[benchmark_of(run)] if not _is_in_title(key)]
-        own = {key: settings[key] for key in shown if key in settings}
-        group = groups.setdefault(identity, RunGroup(benchmark_of(run), run.method, own, {}))
-        groups[identity] = RunGroup(group.benchmark, group.method, own, {run.seed: run} | dict(group.runs))
+        identity = json.dumps([benchmark, run.method, run.noise, settings], sort_keys=True)
+        shown = {key: value for key, value in own.items() if not _is_in_title(key)}
+        same = groups.setdefault(identity, RunGroup(benchmark, run.method, shown, {})).runs
+        groups[identity] = RunGroup(benchmark, run.method, shown, {run.seed: run} | dict(same))
     return list(groups.values())
 
 
+def in_benchmarks(runs: Sequence[FinishedRun]) -> list[dict[str, Any]]:
+    """Return for each run the settings that tell it apart from the others on its benchmark."""
+    found: dict[str, list[dict[str, Any]]] = {
+        title: named_settings(same) for title, same in by_benchmark(runs).items()
+    }
+    return [found[title].pop(0) for title in benchmark_titles(runs)]
+
+
 def _is_in_title(key: str) -> bool:
-    return key in ("seed", "name", "data") or key.startswith("noise.")
-
-
-def benchmark_of(run: FinishedRun) -> str:
-    """Return recipe and noise of a run, such as `digits, symmetric:0.4`."""
-    name = run.config.get("name", run.data)
-    validation = ", noisy validation split" if run.config.get("validation") else ""
-    return f"{name}, {run.noise}{validation}"
-
-
-def by_benchmark(runs: Sequence[FinishedRun]) -> dict[str, list[FinishedRun]]:
-    """Return the runs of each benchmark."""
-    found: dict[str, list[FinishedRun]] = {}
-    for run in runs:
-        found.setdefault(benchmark_of(run), []).append(run)
-    return found
+    return key in IN_TITLE or key.startswith("noise.")
 
 
 def _values(group: RunGroup, metric: Metric) -> list[float]:
@@ -208,11 +207,14 @@ def summary_of(group: RunGroup, metric: Metric) -> Summary | None:
 
 def paired_difference(group: RunGroup, other: RunGroup, metric: Metric) -> Summary | None:
     """Return the difference to another group over the seeds that both have; None if they share none."""
-    pairs = [(metric.of(group.runs[seed]), metric.of(other.runs[seed])) for seed in _shared(group, other)]
+    pairs = [
+        (metric.of(group.runs[seed]), metric.of(other.runs[seed])) for seed in shared_seeds(group, other)
+    ]
     return summary([a - b for a, b in pairs if a is not None and b is not None])
 
 
-def _shared(group: RunGroup, other: RunGroup) -> list[int]:
+def shared_seeds(group: RunGroup, other: RunGroup) -> list[int]:
+    """Return the seeds that both groups have, over which differences are paired."""
     return sorted(group.runs.keys() & other.runs.keys())
 
 

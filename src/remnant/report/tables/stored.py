@@ -11,6 +11,7 @@ from remnant.experiment.checkpoint import READ_ERRORS, short_reason, write_atomi
 from remnant.experiment.metrics import mean
 from remnant.experiment.result import own_hash
 from remnant.report.runs import FinishedRun, find_runs, in_order
+from remnant.report.tables.benchmarks import data_titles, own_data
 from remnant.settings import check_regular, read_file
 
 FORMAT = "remnant results 1"
@@ -24,7 +25,7 @@ DECIMALS = 3
 
 def store(path: Path, runs: Sequence[FinishedRun]) -> None:
     """Write runs to a file, one per line; settings that all runs share are written once."""
-    configs = [_without_folders(run.config) for run in runs]
+    configs = [_portable(run, title) for run, title in zip(runs, data_titles(runs), strict=True)]
     common = {k: v for k, v in configs[0].items() if all(k in c and c[k] == v for c in configs)}
     entries = []
     for run, config in zip(runs, configs, strict=True):
@@ -85,6 +86,14 @@ def _rounded(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, Mapping):
         return {key: _rounded(item) for key, item in value.items()}
     return [_rounded(item) for item in value] if isinstance(value, list) else value
+
+
+def _portable(run: FinishedRun, title: str) -> dict[str, Any]:
+    """Return a config without folders, apart from those that tell own data of the same name apart."""
+    config: dict[str, Any] = _without_folders(run.config)
+    if own_data(run) is not None and isinstance(data := config["data"], Mapping):
+        config["data"] = {**data, "path": title.partition(":")[2]}
+    return config
 
 
 def _without_folders(value: Any) -> Any:  # noqa: ANN401

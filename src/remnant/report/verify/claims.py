@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from remnant.report.runs import FinishedRun
+from remnant.report.tables.benchmarks import is_same_data
 from remnant.report.tables.formats import value_text
 from remnant.report.tables.grouping import METRICS, Metric, RunGroup, Summary, paired_difference, summary
 from remnant.report.tables.stored import condensed
@@ -105,14 +106,19 @@ def cnll_epochs(results: Results) -> Iterator[Finding]:
         groups = [g for b in results.benchmarks() if (g := results.group(b, method)) is not None]
         once = [group for group in groups if _setting(group, "epochs") == 1]
         for one in once:
-            for many in (
-                g for g in groups if g.benchmark.partition(",")[2] == one.benchmark.partition(",")[2]
-            ):
+            for many in (group for group in groups if _is_same_task(one, group)):
                 epochs = _setting(many, "epochs")
                 gain = paired_difference(one, many, FAA) if epochs != 1 else None
                 if gain is not None:
                     text = f"{method}: 1 epoch - {epochs} epochs {value_text(gain, signed=True)}"
                     yield Finding(one.benchmark, is_clear(gain), text)
+
+
+def _is_same_task(a: RunGroup, b: RunGroup) -> bool:
+    """Return whether two groups have the same data and noise; their recipes may differ."""
+    first, other = next(iter(a.runs.values())), next(iter(b.runs.values()))
+    is_same = bool(first.config.get("validation")) == bool(other.config.get("validation"))
+    return is_same and first.noise == other.noise and is_same_data(first, other)
 
 
 def _setting(group: RunGroup, key: str) -> Any:  # noqa: ANN401
