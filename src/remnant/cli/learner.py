@@ -17,10 +17,7 @@ from remnant.errors import RemnantError, printable
 from remnant.extensions import is_own_data
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from remnant.learner.sources import Samples
-    from remnant.models.model import Model
 
 BATCH = 64  # images that are in memory at a time
 
@@ -106,15 +103,16 @@ def predict(
 
     Example: remnant predict model photos/ --format json
     """
+    from remnant.learner.files import image_files, predicted
     from remnant.models.model import find_model, read_model
 
     if format not in ("csv", "json"):
         raise RemnantError(f"--format: expected csv or json, got {format}.")
     loaded, found, failed = read_model(find_model(model)), [], 0
-    files = [file for path in images for file in _files(path)]
+    files = [file for path in images for file in image_files(path)]
     for start in range(0, len(files), BATCH):
         part = files[start : start + BATCH]
-        for path, result in zip(part, _predict(loaded, part), strict=True):
+        for path, result in zip(part, predicted(loaded, part), strict=True):
             if isinstance(result, str):
                 typer.echo(printable(f"skipped {path}: {result}"), err=True)
                 failed += 1
@@ -253,42 +251,6 @@ def _apply(
     if use:
         typer.echo(f"use them: {use}")
     typer.echo(os.fsencode(output))
-
-
-def _files(path: Path) -> list[Path]:
-    """Return a file, or the image files in a folder and the folders in it."""
-    if not path.is_dir():
-        return [path]
-    from remnant.data.own.folder import SUFFIXES
-
-    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-    if not found:
-        raise RemnantError(f"{path}: expected a folder with images ({', '.join(SUFFIXES)}), found none.")
-    return found
-
-
-def _predict(model: "Model", files: list[Path]) -> list[tuple[str | int, float] | str]:
-    """Return label and confidence of each image, or why it cannot be read."""
-    import torch
-
-    from remnant.data.images import read_image
-    from remnant.learner.inputs import with_channels
-
-    if not model.spec.are_images or model.spec.shape[-1] != model.spec.shape[-2]:
-        raise RemnantError(f"expected a model of square images, got one of {model.spec.name}.")
-    images: dict[int, Tensor] = {}
-    results: list[tuple[str | int, float] | str] = [""] * len(files)
-    for i, path in enumerate(files):
-        try:
-            images[i] = torch.from_numpy(read_image(path, model.spec.shape[-1], model.spec.resize))
-        except (ValueError, OSError) as error:
-            results[i] = str(error)
-    if images:
-        x = with_channels(torch.stack(list(images.values())), model.spec.shape[0])
-        confidence, best = model.probabilities(x).max(1)
-        for i, value, number in zip(images, confidence.tolist(), best.tolist(), strict=True):
-            results[i] = model.labels[number], value
-    return results
 
 
 def _write_csv(found: list[dict[str, str | int | float]]) -> None:
