@@ -185,6 +185,7 @@ def audit(
         _apply(decisions, recipe, settings, output, options)
         return
     from remnant.config.recipe import to_config
+    from remnant.data.images import hidden_bars
     from remnant.report.audit.page import check_page, write_audit
     from remnant.report.audit.samples import check_method, read_audited
 
@@ -196,7 +197,8 @@ def audit(
     if folder is None:
         return
     path, run = output or folder / "audit.html", read_audited(folder, options.data_dir)
-    write_audit(path, run, most)
+    with hidden_bars(options.quiet):
+        write_audit(path, run, most)
     if not options.quiet:
         _print_next(folder, run.held_out)
     typer.echo(os.fsencode(path))

@@ -167,7 +167,7 @@ def unreadable(images: Images, side: int) -> dict[str, str]:
 
 
 def read_image(file: Path | BinaryIO, side: int, resize: Resize = stretched) -> Pixels:
-    """Return an RGB image, resized to (3, S, S).
+    """Return an RGB image, resized to (3, S, S), or as `resize` does.
 
     Raises ValueError if the file is missing or damaged, OSError if reading it failed temporarily.
     """

@@ -53,6 +53,12 @@
     return sample.path || "sample " + sample.id;
   }
 
+  // Small images are embedded exactly, as PNG, and enlarged without blurring.
+  function setPicture(image, sample) {
+    image.src = sample.image;
+    image.classList.toggle("exact", /^data:image\/png/.test(sample.image));
+  }
+
   function card(sample, position) {
     var item = add(list, "li"), button = add(item, "button", "sample");
     button.type = "button";
@@ -61,7 +67,7 @@
     if (sample.image) {
       image = add(button, "img");
       image.alt = "";
-      image.src = sample.image;
+      setPicture(image, sample);
     }
     var line = add(button, "span", "labels", classes[sample.given]);
     if (sample.suggested !== sample.given) {
@@ -131,7 +137,7 @@
     button.focus({ preventScroll: true });
     button.scrollIntoView({ block: "nearest" });
     element("image").hidden = !sample.image;
-    if (sample.image) element("image").src = larger.firstChild.src = sample.image;
+    if (sample.image) [element("image"), larger.firstChild].forEach(function (image) { setPicture(image, sample); });
     element("given").textContent = classes[sample.given];
     element("file").textContent = name(sample) + ", score " + sample.score.toFixed(3);
     Array.prototype.forEach.call(labels.options, function (choice) {
