@@ -1,12 +1,13 @@
 """The audit page in a browser: marks by keyboard, filters, the download, and hostile names."""
 
 import csv
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_runs import HOSTILE, hostile_table
+from audit_runs import HOSTILE, hostile_run, hostile_table
 from conftest import tiny_config
 from own_files import table_of_images
 
@@ -43,7 +44,7 @@ class Opened:
             self.page.keyboard.press(key)
 
     def shown(self) -> int:
-        return int(self.page.locator("#samples li:visible").count())
+        return int(self.page.locator(".sample:visible").count())
 
     def current(self) -> int:
         return int(
@@ -210,6 +211,33 @@ def test_a_sample_can_be_enlarged_and_left_out(
         left = {Path(row["path"]).name for row in csv.DictReader(file)}
     assert len(left) == 10
     assert not left & {Path(row["path"]).name for row in rows}
+    assert opened.problems == []
+
+
+def test_suspects_can_be_told_from_other_samples_and_be_shown_alone(
+    browser: Any,  # noqa: ANN401
+    tmp_path: Path,
+) -> None:
+    run = hostile_run()  # 4 suspects of 8 samples
+    first, *others = run.doubts
+    same = first._replace(suggested=int(run.observed[first.position]))
+    page_of_run = render(dataclasses.replace(run, doubts=(same, *others)))
+    (tmp_path / "audit.html").write_text(page_of_run, encoding="utf-8")
+    opened = Opened(browser.new_context(offline=True), tmp_path / "audit.html")
+    page, divider = opened.page, opened.page.locator("#samples .divider")
+    assert page.locator(".sample .suspect").count() == 4
+    above = [page.locator(".sample").nth(i).bounding_box()["y"] for i in (3, 4)]
+    assert above[0] < divider.bounding_box()["y"] < above[1]
+    assert page.locator("#doubt").is_visible()  # suspect, but no other label is suggested
+    opened.press("j")
+    assert not page.locator("#doubt").is_visible()
+    page.get_by_label("Suspects only").check()
+    assert (opened.shown(), divider.is_visible()) == (4, False)
+    opened.press("r")
+    page.locator("#state").select_option("undecided")
+    assert opened.shown() == 3
+    page.get_by_label("Suspects only").uncheck()
+    assert (opened.shown(), divider.is_visible()) == (7, True)
     assert opened.problems == []
 
 

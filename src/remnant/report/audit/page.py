@@ -69,10 +69,8 @@ def _about(run: AuditedRun, most: int) -> str:
     total, shown = len(run.doubts), min(most, len(run.doubts))
     suspect = sum(doubt.is_suspect for doubt in run.doubts)
     part = f"All {total:,}" if shown == total else f"{shown:,} of {total:,}"
-    return (
-        f"{part} training samples, the most doubtful label first. {suspect:,} labels are suspect. "
-        f"Run {run.id}."
-    )
+    marked = f"{suspect:,} of all labels are suspect, and marked" if suspect else "No label is suspect"
+    return f"{part} training samples, the most doubtful label first. {marked}. Run {run.id}."
 
 
 def page_data(run: AuditedRun, most: int) -> dict[str, Any]:
@@ -91,6 +89,7 @@ def _sample(run: AuditedRun, doubt: Doubt, bar: Any) -> dict[str, Any]:  # noqa:
         "given": int(run.observed[doubt.position]),
         "suggested": doubt.suggested,
         "score": round(doubt.score, 4),
+        "suspect": doubt.is_suspect,
         "image": picture(run, doubt.position),
     }
 

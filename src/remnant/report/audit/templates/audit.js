@@ -8,7 +8,7 @@
   var current = -1; // position of the selected sample; -1: none
   var texts = { wrong: "wrong", right: "right", drop: "no class", skip: "skipped" };
   function element(id) { return document.getElementById(id); }
-  var list = element("samples"), labels = element("label"), classFilter = element("class"), stateFilter = element("state"), larger = element("zoom");
+  var list = element("samples"), labels = element("label"), classFilter = element("class"), stateFilter = element("state"), suspectFilter = element("suspects"), larger = element("zoom");
 
   function read() {
     var stored = null;
@@ -74,7 +74,9 @@
       add(line, "span", "arrow", " → ");
       line.appendChild(document.createTextNode(classes[sample.suggested]));
     }
-    add(button, "span", "small", "score " + sample.score.toFixed(3));
+    var about = add(button, "span", "small");
+    if (sample.suspect) add(about, "b", "suspect", "suspect");
+    about.appendChild(document.createTextNode((sample.suspect ? " " : "score ") + sample.score.toFixed(3)));
     add(button, "span", "small file", name(sample));
     add(button, "span", "state");
     button.addEventListener("click", function (event) {
@@ -99,7 +101,12 @@
 
   function isShown(position) {
     return (classFilter.value === "" || samples[position].given === Number(classFilter.value))
-      && (stateFilter.value === "" || state(position) === stateFilter.value);
+      && (stateFilter.value === "" || state(position) === stateFilter.value)
+      && (!suspectFilter.checked || samples[position].suspect);
+  }
+
+  function isSuspect(position) {
+    return samples[position].suspect;
   }
 
   function shown() {
@@ -110,6 +117,7 @@
   function show(wanted) {
     var visible = shown();
     cards.forEach(function (button, position) { button.parentNode.hidden = !isShown(position); });
+    if (divider) divider.hidden = !visible.some(isSuspect) || visible.every(isSuspect);
     element("none").hidden = visible.length > 0;
     var later = visible.filter(function (position) { return position >= wanted; });
     select(later.length ? later[0] : visible.length ? visible[visible.length - 1] : -1);
@@ -140,6 +148,7 @@
     if (sample.image) [element("image"), larger.firstChild].forEach(function (image) { setPicture(image, sample); });
     element("given").textContent = classes[sample.given];
     element("file").textContent = name(sample) + ", score " + sample.score.toFixed(3);
+    element("doubt").hidden = !sample.suspect || sample.suggested !== sample.given;
     Array.prototype.forEach.call(labels.options, function (choice) {
       choice.disabled = choice.value === String(sample.given);
     });
@@ -259,9 +268,16 @@
     if (counts[number]) option(classFilter, number, text + " (" + counts[number] + ")");
     option(labels, number, text);
   });
-  var cards = samples.map(card);
+  var cards = [], divider = null; // between suspects and the others
+  samples.forEach(function (sample, position) {
+    if (position && samples[position - 1].suspect && !sample.suspect) {
+      divider = add(list, "li", "divider", "Below: labels that are not marked as suspect");
+    }
+    cards.push(card(sample, position));
+  });
+  element("marked").hidden = !divider;
   cards.forEach(function (_, position) { mark(position); });
-  [classFilter, stateFilter].forEach(function (filter) {
+  [classFilter, stateFilter, suspectFilter].forEach(function (filter) {
     filter.addEventListener("change", function () {
       show(0);
       filter.focus();
