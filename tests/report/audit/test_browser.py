@@ -241,6 +241,37 @@ def test_suspects_can_be_told_from_other_samples_and_be_shown_alone(
     assert opened.problems == []
 
 
+def test_long_names_take_one_line_on_a_phone_and_keep_their_suffix(
+    browser: Any,  # noqa: ANN401
+    tmp_path: Path,
+) -> None:
+    run = hostile_run()
+    names = tuple(f"class {i} with a name that is longer than a line" for i in range(4))
+    files = tuple(f"{names[i // 2]}/IMG_{i}_{'long ' * 20}0459.png" for i in range(8))
+    spec = dataclasses.replace(run.data.spec, classes=names)
+    run = dataclasses.replace(run, data=dataclasses.replace(run.data, spec=spec, files=files))
+    (tmp_path / "audit.html").write_text(render(run), encoding="utf-8")
+    opened = Opened(
+        browser.new_context(offline=True, viewport={"width": 400, "height": 800}), tmp_path / "audit.html"
+    )
+    page, first = opened.page, opened.page.locator(".sample").first
+    assert page.locator("#panel").bounding_box()["height"] <= 140
+    assert page.locator("#file .end").inner_text() == " 0459.png"
+    right = page.locator("#file .end").bounding_box()
+    assert right["x"] + right["width"] <= 400
+    assert first.locator(".file").bounding_box()["height"] < 20
+    assert first.locator(".file").get_attribute("title") == files[0]
+    height = first.bounding_box()["height"]
+    opened.press("r")  # the verdict replaces the score, so that nothing moves
+    assert first.locator(".state").inner_text() == "right"
+    assert first.bounding_box()["height"] == height
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    boxes = [page.locator(f"#{id}").bounding_box() for id in ("state", "download", "progress")]
+    assert boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]
+    assert boxes[1]["y"] + boxes[1]["height"] <= boxes[2]["y"]
+    assert opened.problems == []
+
+
 def test_without_storage_decisions_last_until_the_page_is_closed(
     browser: Any,  # noqa: ANN401
     run_in: Run,

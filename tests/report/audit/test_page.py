@@ -29,7 +29,9 @@ def test_the_most_doubtful_samples_are_in_the_page_with_their_images() -> None:
 
 def test_the_page_says_how_many_labels_are_suspect() -> None:
     run = hostile_run()
-    assert "All 8 training samples, the most doubtful label first. 4 of all labels are suspect" in render(run)
+    assert "All 8 training samples, the most doubtful label first. 4 labels are marked as suspect" in render(
+        run
+    )
     trusted = tuple(doubt._replace(is_suspect=False) for doubt in run.doubts)
     assert "No label is suspect." in render(dataclasses.replace(run, doubts=trusted))
 

@@ -69,7 +69,7 @@ def _about(run: AuditedRun, most: int) -> str:
     total, shown = len(run.doubts), min(most, len(run.doubts))
     suspect = sum(doubt.is_suspect for doubt in run.doubts)
     part = f"All {total:,}" if shown == total else f"{shown:,} of {total:,}"
-    marked = f"{suspect:,} of all labels are suspect, and marked" if suspect else "No label is suspect"
+    marked = f"{suspect:,} labels are marked as suspect" if suspect else "No label is suspect"
     return f"{part} training samples, the most doubtful label first. {marked}. Run {run.id}."
 
 

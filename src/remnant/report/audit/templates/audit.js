@@ -59,6 +59,15 @@
     image.classList.toggle("exact", /^data:image\/png/.test(sample.image));
   }
 
+  // A name in one line: if it is too long, its middle is left out, and its end with the suffix stays.
+  function fileName(parent, text) {
+    parent.textContent = "";
+    var letters = Array.from(text), end = Math.max(0, letters.length - 9);
+    add(parent, "span", "start", letters.slice(0, end).join(""));
+    add(parent, "span", "end", letters.slice(end).join(""));
+    parent.title = text;
+  }
+
   function card(sample, position) {
     var item = add(list, "li"), button = add(item, "button", "sample");
     button.type = "button";
@@ -74,11 +83,13 @@
       add(line, "span", "arrow", " → ");
       line.appendChild(document.createTextNode(classes[sample.suggested]));
     }
-    var about = add(button, "span", "small");
+    var file = add(button, "span", "small file");
+    fileName(file, name(sample).split("/").pop());
+    file.title = name(sample);
+    var about = add(button, "span", "small about");
     if (sample.suspect) add(about, "b", "suspect", "suspect");
-    about.appendChild(document.createTextNode((sample.suspect ? " " : "score ") + sample.score.toFixed(3)));
-    add(button, "span", "small file", name(sample));
-    add(button, "span", "state");
+    add(about, "span", "score", (sample.suspect ? " " : "score ") + sample.score.toFixed(3));
+    add(about, "span", "state");
     button.addEventListener("click", function (event) {
       select(position);
       if (event.target === image) zoom(true);
@@ -96,7 +107,8 @@
     button.dataset.state = found ? found.decision : "";
     var text = found ? texts[found.decision] : "";
     if (found && found.decision === "wrong") text += ": " + classes[found.label];
-    button.lastChild.textContent = text;
+    var line = button.lastChild.lastChild;
+    line.textContent = line.title = text;
   }
 
   function isShown(position) {
@@ -146,8 +158,9 @@
     button.scrollIntoView({ block: "nearest" });
     element("image").hidden = !sample.image;
     if (sample.image) [element("image"), larger.firstChild].forEach(function (image) { setPicture(image, sample); });
-    element("given").textContent = classes[sample.given];
-    element("file").textContent = name(sample) + ", score " + sample.score.toFixed(3);
+    element("given").textContent = element("given").title = classes[sample.given];
+    fileName(element("file"), name(sample));
+    element("score").textContent = "score " + sample.score.toFixed(3);
     element("doubt").hidden = !sample.suspect || sample.suggested !== sample.given;
     Array.prototype.forEach.call(labels.options, function (choice) {
       choice.disabled = choice.value === String(sample.given);
