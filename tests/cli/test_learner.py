@@ -206,6 +206,14 @@ def test_decisions_of_an_audit_give_a_table_that_can_be_run(audited: str, invoke
     assert invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv", "--force").code == 0
 
 
+def test_a_decision_with_a_new_class_is_applied_with_a_note(audited: str, invoke: Invoke) -> None:
+    text = Path("decisions.csv").read_text()
+    Path("decisions.csv").write_text(f"{text.rpartition(',')[0]},truck\n")
+    done = invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv")
+    assert (done.code, done.err) == (0, "note: 'truck' becomes a new class\n")
+    assert Path("labels.csv").read_text().count(",truck\n") == 1
+
+
 def test_a_finished_run_is_audited_again_without_training(audited: str, invoke: Invoke) -> None:
     done = invoke("audit", audited, "-o", "page.html")
     assert "already finished" in done.out

@@ -245,7 +245,9 @@ def _apply(
     audited = read_audited(Path(run), options.data_dir)
     check_output(output, audited, decisions, options.force)
     found = read_decisions(decisions, audited)
-    use = write_labels(output, audited, found.labels, options.data_dir, found.dropped)
+    use = write_labels(output, audited, found.labels, options.data_dir, found.dropped, found.added)
+    for note in () if options.quiet else found.notes:
+        typer.echo(f"note: {printable(note)}", err=True)
     changed, dropped = len(found.labels), len(found.dropped)
     left = len(audited.doubts) - changed - found.confirmed - dropped
     about = f"labels changed: {changed:,}, confirmed: {found.confirmed:,}, samples left out: {dropped:,}"
