@@ -68,6 +68,20 @@ def test_settings_that_may_differ_between_tasks_can_be_changed(home: Path, invok
     assert after == before | {"epochs": 4, "lr": 0.02}
 
 
+def test_learn_replaces_a_learner_only_if_asked_for(home: Path, invoke: Invoke) -> None:
+    small_learner(labels=("4", "7")).save("model")
+    small_learner(labels=("4", "7")).save("old")
+    before = Path("old/learner.safetensors").read_bytes()
+    table = table_of_images(Path("more"), ["4", "7", "4", "7"])
+    words = ("learn", "model", f"table:{table}", "-o", "old", "--data-dir", "cache")
+    done = invoke(*words)
+    assert done.code == 2
+    assert "old: expected a new folder, but a learner is saved in it" in done.err
+    assert Path("old/learner.safetensors").read_bytes() == before
+    assert invoke(*words, "--force").code == 0
+    assert Path("old/suspects.csv").is_file()
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [

@@ -39,6 +39,7 @@ def learn(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the new learner.")],
     data_dir: DataDir = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a learner in the new folder.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Learn a further task, and save the new learner.
@@ -63,7 +64,7 @@ def learn(
 
     if out.resolve() == state.resolve():
         raise RemnantError(f"{out}: expected another folder than STATE, which is not changed. Choose one.")
-    check_folder(out)
+    check_folder(out, overwrite=force)
     learner = Learner.load(state, **settings)
     with hidden_bars(quiet):
         samples = read_data(data, data_dir, learner.image_size)
