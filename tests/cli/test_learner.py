@@ -82,6 +82,18 @@ def test_learn_replaces_a_learner_only_if_asked_for(home: Path, invoke: Invoke) 
     assert Path("old/suspects.csv").is_file()
 
 
+def test_learn_says_how_many_labels_the_network_predicts(home: Path, invoke: Invoke) -> None:
+    small_learner(labels=("4", "7")).save("model")
+    table = table_of_images(Path("more"), ["4", "7", "truck"] * 2)
+    words = ("learn", "model", f"table:{table}", "--data-dir", "cache", "lr=1e-9", "epochs=1")
+    done, quiet = invoke(*words, "-o", "new"), invoke(*words, "-o", "quiet", "-q")
+    rows = csv.DictReader(io.StringIO(Path("new/suspects.csv").read_text()))
+    right = sum(row["given"] == row["suggested"] for row in rows if row["task"] == "2")
+    assert f"the network predicts the given label of {right} of 6 new samples\n" in done.out
+    assert "warning: the network predicts the given label of only 0 of 2 samples of" in done.err
+    assert (quiet.out, quiet.err) == ("quiet\n", done.err)
+
+
 @pytest.mark.parametrize(
     ("word", "message"),
     [

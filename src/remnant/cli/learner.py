@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from remnant.cli.data import DataDir
+from remnant.cli.messages import fit
 from remnant.cli.run import Method, Quiet, RunOptions, Seed, carry_out, check_options, parse, with_run_options
 from remnant.errors import RemnantError, printable
 from remnant.extensions import is_own_data
@@ -60,6 +61,7 @@ def learn(
     from remnant.learner.learner import Learner
     from remnant.learner.saved import SUSPECTS, check_folder
     from remnant.learner.sources import read_data
+    from remnant.suspects.agreement import agreement
     from remnant.suspects.table import csv_file
 
     if out.resolve() == state.resolve():
@@ -73,6 +75,7 @@ def learn(
         learner.learn(samples).save(out)
     table = learner.suspects()
     write_atomically(out / SUSPECTS, csv_file(table))
+    about, warning = agreement(table)
     if not quiet:
         suspect = sum(row.is_suspect for row in table)
         left_out = f" ({len(samples.left_out):,} left out)" if samples.left_out else ""
@@ -80,6 +83,10 @@ def learn(
             f"learned {len(samples.labels):,} samples{left_out}; {len(learner.classes_)} classes; "
             f"{suspect:,} suspect labels among all {len(table):,} samples that were learned"
         )
+        if about:
+            typer.echo(about)
+    if warning:
+        typer.echo(fit(printable(warning), sys.stderr), err=True)
     typer.echo(out)
 
 
