@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,16 @@ def test_an_export_to_onnx_says_beforehand_that_it_takes_long(
     monkeypatch.setattr("remnant.learner.export.export", lambda *given: "written")
     done = invoke("export", "model", "-o", "a.onnx")
     assert (done.out, "may take a minute" in done.err) == ("written\n", True)
+
+
+def test_a_missing_package_for_onnx_is_the_only_thing_that_export_says(
+    home: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    done = invoke("export", "model", "-o", "a.onnx")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("remnant: expected the packages for ONNX, but onnxruntime is not installed")
+    assert "minute" not in done.err
 
 
 def test_export_overwrites_files_only_if_asked_for(home: Path, invoke: Invoke) -> None:

@@ -147,13 +147,14 @@ def export(
 
     Example: remnant export model -o model.onnx
     """
-    from remnant.learner.export import check_target, export as write
+    from remnant.learner.export import check_installed, check_target, export as write
     from remnant.models.model import find_model, read_model
 
     if format not in ("onnx", "safetensors"):
         raise RemnantError(f"--format: expected onnx or safetensors, got {format}.")
     check_target(out, force)
     if format == "onnx":
+        check_installed()
         typer.echo("exporting the graph, and comparing it with torch: this may take a minute ...", err=True)
     typer.echo(write(model, read_model(find_model(model)), format, out))
 
