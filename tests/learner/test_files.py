@@ -29,6 +29,6 @@ def test_each_file_has_a_label_or_the_reason_why_it_has_none(tmp_path: Path) -> 
     files = [Path(write_image(tmp_path / "a.png")), tmp_path / "b.png", Path(write_image(tmp_path / "c.png"))]
     model = small_learner(labels=("4", "7")).model()
     first, damaged, last = predicted(model, files)
-    assert "another kind of file" in damaged
+    assert "not an intact image: another kind of file" in damaged
     assert {first[0], last[0]} <= {"4", "7"}
     assert all(0.5 <= found[1] <= 1 for found in (first, last) if isinstance(found, tuple))
