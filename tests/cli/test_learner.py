@@ -251,6 +251,19 @@ def test_a_decision_with_a_new_class_is_applied_with_a_note(audited: str, invoke
     assert Path("labels.csv").read_text().count(",truck\n") == 1
 
 
+def test_a_damaged_file_is_left_out_of_the_corrected_labels(invoke: Invoke, tmp_path: Path) -> None:
+    write_folder(Path("photos"), {"cat": 6, "dog": 6})
+    Path("photos/cat/2.png").write_text("no image")
+    words = ("folder:photos", "epochs=2", "net=small:4", "batch=8", "buffer_size=8", "-q")
+    run = str(Path(invoke("audit", *words, "--data-dir", "cache").out.strip()).parent)
+    Path("decisions.csv").write_text("id,path,given,decision,label\n")
+    words = ("--apply", "decisions.csv", run, "--data-dir", "cache", "-o", "labels.csv")
+    done = invoke("audit", *words)
+    assert done.err == "note: files that cannot be read, and are left out of labels.csv: cat/2.png\n"
+    assert len(Path("labels.csv").read_text().splitlines()) == 12
+    assert invoke("audit", *words, "--force", "-q").err == ""
+
+
 def test_a_finished_run_is_audited_again_without_training(audited: str, invoke: Invoke) -> None:
     done = invoke("audit", audited, "-o", "page.html")
     assert "already finished" in done.out

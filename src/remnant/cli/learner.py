@@ -242,9 +242,10 @@ def _apply(
     decisions: Path, run: str | None, settings: Mapping[str, Any], output: Path | None, options: RunOptions
 ) -> None:
     """Write the label file of a run with decisions, and print how many labels changed."""
+    from remnant.data.own.listing import shortened
     from remnant.report.audit.decisions import read_decisions
-    from remnant.report.audit.labels import check_output, write_labels
-    from remnant.report.audit.samples import read_audited
+    from remnant.report.audit.labels import check_output, unread_files, write_labels
+    from remnant.report.audit.samples import leaves_out, read_audited
 
     if run is None or settings or output is None:
         raise RemnantError(
@@ -255,7 +256,10 @@ def _apply(
     check_output(output, audited, decisions, options.force)
     found = read_decisions(decisions, audited)
     use = write_labels(output, audited, found.labels, options.data_dir, found.dropped, found.added)
-    for note in () if options.quiet else found.notes:
+    notes = [*found.notes]
+    if (unread := unread_files(audited)) and leaves_out(audited):
+        notes.append(f"files that cannot be read, and are left out of {output}: {shortened(unread)}")
+    for note in () if options.quiet else notes:
         typer.echo(f"note: {printable(note)}", err=True)
     changed, dropped = len(found.labels), len(found.dropped)
     left = len(audited.doubts) - changed - found.confirmed - dropped

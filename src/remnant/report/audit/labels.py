@@ -71,7 +71,7 @@ def table_file(
 ) -> bytes:
     """Return a table of the listed files with the labels of the training set; `home` is its folder.
 
-    The samples at the positions `dropped` of the training set are left out.
+    The samples at the positions `dropped` of the training set are left out, and files that cannot be read.
 
     Without test samples it has no column `split`, so that a run on it holds some out.
     """
@@ -91,12 +91,20 @@ def table_file(
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     left_out = {int(run.data.index[position]) for position in dropped}
+    left_out |= {number for number, file in enumerate(listing.images.files) if file in run.data.skipped}
     for number, row in enumerate(zip(*columns.values(), strict=True)):
         if number in left_out:
             continue
         _check_cells(row)
         writer.writerow(row)
     return text.getvalue().encode()
+
+
+def unread_files(run: AuditedRun) -> list[str]:
+    """Return the listed files of a user's images that cannot be read, and are in no corrected table."""
+    own = run.config.data
+    files = own.listing.images.files if isinstance(own, OwnData) else ()
+    return [file for file in files if file in run.data.skipped]
 
 
 def _table_path(file: Path, home: Path) -> str:
