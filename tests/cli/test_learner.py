@@ -243,6 +243,16 @@ def test_decisions_of_an_audit_give_a_table_that_can_be_run(audited: str, invoke
     assert invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv", "--force").code == 0
 
 
+def test_an_audit_of_no_run_says_how_to_find_runs(invoke: Invoke) -> None:
+    Path("decisions.csv").write_text("")
+    for words in (("RUN",), ("--apply", "decisions.csv", "RUN", "-o", "labels.csv")):
+        done = invoke("audit", *words)
+        assert done.code == 2
+        assert done.err.startswith("remnant: RUN: expected ")
+        assert done.err.endswith("Find run folders with `remnant runs`.\n")
+        assert "cifar100" not in done.err
+
+
 def test_a_decision_with_a_new_class_is_applied_with_a_note(audited: str, invoke: Invoke) -> None:
     text = Path("decisions.csv").read_text()
     Path("decisions.csv").write_text(f"{text.rpartition(',')[0]},truck\n")

@@ -14,7 +14,7 @@ import typer
 from remnant.cli.data import DataDir
 from remnant.cli.messages import fit
 from remnant.cli.run import Method, Quiet, RunOptions, Seed, carry_out, check_options, parse, with_run_options
-from remnant.errors import RemnantError, printable
+from remnant.errors import RemnantError, UnknownRecipe, printable
 from remnant.extensions import is_own_data
 
 if TYPE_CHECKING:
@@ -201,7 +201,13 @@ def audit(
     if output is not None:
         check_page(output)
     settings = audit_settings(recipe, settings)
-    check_method(to_config(recipe, settings))
+    try:
+        check_method(to_config(recipe, settings))
+    except UnknownRecipe as error:
+        raise RemnantError(
+            f"{recipe}: expected folder:DIR, table:FILE.csv, hf:NAME, a dataset, a recipe or a run folder, "
+            "found none of this name. Find run folders with `remnant runs`."
+        ) from error
     folder = carry_out(recipe, settings, options)
     if folder is None:
         return
