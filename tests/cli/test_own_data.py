@@ -30,6 +30,8 @@ def test_a_folder_is_run_and_what_is_unknown_is_said(invoke: Invoke, photos: Pat
     assert "held-out share, against the given labels" in done.out
     assert "buffer purity              unknown" in done.out
     assert "samples left out                 2" in done.out
+    assert "audit 'folder:my photos' --data-dir cache" in done.out
+    assert "--method" not in done.out
     folder = Path(done.out.splitlines()[-1])
     result = json.loads((folder / "result.json").read_text())
     assert result["noise_rate"] is None

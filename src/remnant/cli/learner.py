@@ -3,7 +3,6 @@
 import csv
 import json
 import os
-import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -195,6 +194,7 @@ def audit(
         return
     from remnant.config.recipe import to_config
     from remnant.data.images import hidden_bars
+    from remnant.report.audit.next_steps import show_results
     from remnant.report.audit.page import check_page, write_audit
     from remnant.report.audit.samples import check_method, read_audited
 
@@ -208,26 +208,23 @@ def audit(
             f"{recipe}: expected folder:DIR, table:FILE.csv, hf:NAME, a dataset, a recipe or a run folder, "
             "found none of this name. Find run folders with `remnant runs`."
         ) from error
-    folder = carry_out(recipe, settings, options)
+    folder = carry_out(recipe, settings, options, is_audit=True)
     if folder is None:
         return
     path, run = output or folder / "audit.html", read_audited(folder, options.data_dir)
     with hidden_bars(options.quiet):
         write_audit(path, run, most)
     if not options.quiet:
-        _print_next(folder, run.held_out)
+        show_results(folder, page=path, data_dir=options.data_dir)
+        _note_held_out(run.held_out)
     typer.echo(os.fsencode(path))
 
 
-def _print_next(folder: Path, held_out: int) -> None:
-    """Print what to do with the page of an audit."""
-    lines = [
-        "Open the page in a browser, judge the labels, download the decisions, and apply them:",
-        f"  remnant audit --apply decisions.csv {shlex.quote(printable(str(folder)))} -o labels.csv",
-    ]
-    about = f"{held_out:,} images were held out to measure accuracy, and their labels are not judged"
-    note = [f"note: {about}. data.test_share=0 holds out none."] if held_out else []
-    typer.echo("\n".join([*note, *lines]), err=True)
+def _note_held_out(count: int) -> None:
+    """Print how many labels an audit does not judge, if there are any."""
+    about = f"{count:,} images were held out to measure accuracy, and their labels are not judged"
+    if count:
+        typer.echo(f"note: {about}. data.test_share=0 holds out none.", err=True)
 
 
 def audit_settings(recipe: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
