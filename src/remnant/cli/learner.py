@@ -4,7 +4,7 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +18,7 @@ from remnant.extensions import is_own_data
 
 if TYPE_CHECKING:
     from remnant.learner.sources import Samples
+    from remnant.suspects.table import Suspect
 
 BATCH = 64  # images that are in memory at a time
 
@@ -60,7 +61,6 @@ def learn(
     from remnant.learner.learner import Learner
     from remnant.learner.saved import SUSPECTS, check_folder
     from remnant.learner.sources import read_data
-    from remnant.suspects.agreement import agreement
     from remnant.suspects.table import csv_file
 
     if out.resolve() == state.resolve():
@@ -74,18 +74,7 @@ def learn(
         learner.learn(samples).save(out)
     table = learner.suspects()
     write_atomically(out / SUSPECTS, csv_file(table))
-    about, warning = agreement(table)
-    if not quiet:
-        suspect = sum(row.is_suspect for row in table)
-        left_out = f" ({len(samples.left_out):,} left out)" if samples.left_out else ""
-        typer.echo(
-            f"learned {len(samples.labels):,} samples{left_out}; {len(learner.classes_)} classes; "
-            f"{suspect:,} suspect labels among all {len(table):,} samples that were learned"
-        )
-        if about:
-            typer.echo(about)
-    if warning:
-        typer.echo(fit(printable(warning), sys.stderr), err=True)
+    _print_learned(samples, len(learner.classes_), table, quiet)
     typer.echo(out)
 
 
@@ -95,6 +84,24 @@ def _print_notes(samples: "Samples") -> None:
         typer.echo(f"left out: {printable(file)}: {printable(reason)}", err=True)
     for note in samples.notes:
         typer.echo(f"note: {printable(note)}", err=True)
+
+
+def _print_learned(samples: "Samples", classes: int, table: "Sequence[Suspect]", quiet: bool) -> None:
+    """Print how many samples were learned, and of how many of them the network predicts the given label."""
+    from remnant.suspects.agreement import agreement
+
+    about, warning = agreement(table)
+    if not quiet:
+        suspect = sum(row.is_suspect for row in table)
+        left_out = f" ({len(samples.left_out):,} left out)" if samples.left_out else ""
+        typer.echo(
+            f"learned {len(samples.labels):,} samples{left_out}; {classes} classes; "
+            f"{suspect:,} suspect labels among all {len(table):,} samples that were learned"
+        )
+        if about:
+            typer.echo(about)
+    if warning:
+        typer.echo(fit(printable(warning), sys.stderr), err=True)
 
 
 def predict(
@@ -192,22 +199,15 @@ def audit(
     if decisions is not None:
         _apply(decisions, recipe, settings, output, options)
         return
-    from remnant.config.recipe import to_config
     from remnant.data.images import hidden_bars
     from remnant.report.audit.next_steps import show_results
     from remnant.report.audit.page import check_page, write_audit
-    from remnant.report.audit.samples import check_method, read_audited
+    from remnant.report.audit.samples import read_audited
 
     if output is not None:
         check_page(output)
     settings = audit_settings(recipe, settings)
-    try:
-        check_method(to_config(recipe, settings))
-    except UnknownRecipe as error:
-        raise RemnantError(
-            f"{recipe}: expected folder:DIR, table:FILE.csv, hf:NAME, a dataset, a recipe or a run folder, "
-            "found none of this name. Find run folders with `remnant runs`."
-        ) from error
+    _check_audit(recipe, settings)
     folder = carry_out(recipe, settings, options, is_audit=True)
     if folder is None:
         return
@@ -218,6 +218,20 @@ def audit(
         show_results(folder, page=path, data_dir=options.data_dir)
         _note_held_out(run.held_out)
     typer.echo(os.fsencode(path))
+
+
+def _check_audit(recipe: str | None, settings: Mapping[str, Any]) -> None:
+    """Raise RemnantError if there is nothing to audit, or a method judges no labels."""
+    from remnant.config.recipe import to_config
+    from remnant.report.audit.samples import check_method
+
+    try:
+        check_method(to_config(recipe, settings))
+    except UnknownRecipe as error:
+        raise RemnantError(
+            f"{recipe}: expected folder:DIR, table:FILE.csv, hf:NAME, a dataset, a recipe or a run folder, "
+            "found none of this name. Find run folders with `remnant runs`."
+        ) from error
 
 
 def _note_held_out(count: int) -> None:
