@@ -214,6 +214,46 @@ def test_a_sample_can_be_enlarged_and_left_out(
     assert opened.problems == []
 
 
+def test_a_new_class_can_be_entered_and_is_in_the_corrected_labels(
+    browser: Any,  # noqa: ANN401
+    run_in: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("REMNANT_DATA", str(tmp_path / "cache"))
+    table = table_of_images(tmp_path, ["cat", "dog"] * 6)
+    small = {"tasks": 1, "data.test_share": 0, "net": "small:4", "epochs": 2, "batch": 8, "buffer_size": 8}
+    folder = run_in(to_config(f"table:{table}", small))
+    (tmp_path / "audit.html").write_text(render(read_audited(folder, None)), encoding="utf-8")
+    opened = Opened(browser.new_context(offline=True), tmp_path / "audit.html")
+    page, other = opened.page, opened.page.locator("#other")
+    new = "<img src=x onerror=alert(9)>, =1"
+    for text in (new, "=w r d"):  # letters that are keys of the page
+        page.locator("#label").select_option("another class ...")
+        page.keyboard.type(text)
+        assert other.input_value() == text
+        opened.press("Enter")
+        assert not other.is_visible()
+        opened.press("w")
+    page.locator("#label").select_option("another class ...")
+    opened.press("Enter")
+    assert "Enter a class" in page.inner_text("#message")
+    opened.press("Escape")
+    assert (opened.current(), other.is_visible()) == (2, False)
+    page.locator("#label").select_option(new)  # entered before
+    opened.press("Escape", "w")
+    page.reload()
+    assert opened.progress().startswith("3 of 12 decided: 3 wrong")
+    assert page.locator("#label option").all_inner_texts()[-3:] == [new, "=w r d", "another class ..."]
+    rows = opened.download(tmp_path / "decisions.csv")
+    assert [row["label"] for row in rows] == [new, "'=w r d", new]
+    apply(monkeypatch, tmp_path / "decisions.csv", folder, "-o", tmp_path / "labels.csv")
+    with (tmp_path / "labels.csv").open(newline="", encoding="utf-8") as file:
+        labels = [row["label"] for row in csv.DictReader(file)]
+    assert (labels.count(new), labels.count("=w r d")) == (2, 1)
+    assert opened.problems == []
+
+
 def test_suspects_can_be_told_from_other_samples_and_be_shown_alone(
     browser: Any,  # noqa: ANN401
     tmp_path: Path,

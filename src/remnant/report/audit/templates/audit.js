@@ -6,9 +6,10 @@
   var chosen = {}; // id -> label chosen in the list
   var undone = []; // what to restore, the latest last
   var current = -1; // position of the selected sample; -1: none
+  var known = classes.length, OTHER = "other"; // number of classes of the run; choice of a new one
   var texts = { wrong: "wrong", right: "right", drop: "no class", skip: "skipped" };
   function element(id) { return document.getElementById(id); }
-  var list = element("samples"), labels = element("label"), classFilter = element("class"), stateFilter = element("state"), suspectFilter = element("suspects"), larger = element("zoom");
+  var list = element("samples"), labels = element("label"), classFilter = element("class"), stateFilter = element("state"), suspectFilter = element("suspects"), larger = element("zoom"), other = element("other");
 
   function read() {
     var stored = null;
@@ -16,6 +17,8 @@
       localStorage.setItem(key + "-test", "");
       localStorage.removeItem(key + "-test");
       stored = JSON.parse(localStorage.getItem(key));
+      var added = JSON.parse(localStorage.getItem(key + "-classes"));
+      if (data.canDrop && Array.isArray(added)) added.forEach(function (text) { if (typeof text === "string") number(text); });
     } catch (error) {
       element("memory").hidden = false;
     }
@@ -31,6 +34,7 @@
 
   function save() {
     try {
+      localStorage.setItem(key + "-classes", JSON.stringify(classes.slice(known)));
       localStorage.setItem(key, JSON.stringify(decisions));
     } catch (error) {
       element("memory").hidden = false;
@@ -47,6 +51,14 @@
 
   function option(parent, value, text) {
     add(parent, "option", "", text).value = value;
+  }
+
+  // Return the number of a class, which is added if the run does not have it; -1 without a name.
+  function number(text) {
+    var wanted = text.trim();
+    if (!wanted) return -1;
+    if (classes.indexOf(wanted) < 0) classes.push(wanted);
+    return classes.indexOf(wanted);
   }
 
   function name(sample) {
@@ -161,6 +173,7 @@
     element("given").textContent = element("given").title = classes[sample.given];
     fileName(element("file"), name(sample));
     element("score").textContent = "score " + sample.score.toFixed(3);
+    ask(false);
     element("doubt").hidden = !sample.suspect || sample.suggested !== sample.given;
     Array.prototype.forEach.call(labels.options, function (choice) {
       choice.disabled = choice.value === String(sample.given);
@@ -175,11 +188,39 @@
     larger.hidden = !isShown || current < 0 || !samples[current].image;
   }
 
+  // Show the field for the name of a new class in the place of the list of labels.
+  function ask(isAsked) {
+    other.hidden = !isAsked;
+    labels.hidden = isAsked;
+    other.value = "";
+    if (isAsked) other.focus();
+  }
+
+  function addClass() {
+    var label = number(other.value), sample = samples[current];
+    if (label < 0 || label === sample.given) {
+      element("message").textContent = "Enter a class other than the given one, or press Escape.";
+      return;
+    }
+    if (labels.options.length < classes.length + 2) {
+      var choice = document.createElement("option");
+      choice.value = label;
+      choice.textContent = classes[label];
+      labels.insertBefore(choice, labels.lastChild);
+    }
+    chosen[sample.id] = label;
+    select(current);
+  }
+
   function decide(decision) {
     if (current < 0) return;
     var sample = samples[current], label = null;
     if (decision === "right") label = sample.given;
     if (decision === "wrong") {
+      if (labels.value === OTHER) {
+        ask(true);
+        return;
+      }
       if (labels.value === "") {
         element("message").textContent = "Choose the correct label first.";
         labels.focus();
@@ -231,6 +272,12 @@
 
   document.addEventListener("keydown", function (event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target === other) {
+      if (event.key === "Enter") addClass();
+      if (event.key === "Escape") select(current);
+      if (event.key === "Enter" || event.key === "Escape") event.preventDefault();
+      return;
+    }
     if (event.target instanceof HTMLSelectElement) {
       if (event.target === labels && (event.key === "Enter" || event.key === "Escape")) {
         event.preventDefault();
@@ -281,6 +328,7 @@
     if (counts[number]) option(classFilter, number, text + " (" + counts[number] + ")");
     option(labels, number, text);
   });
+  if (data.canDrop) option(labels, OTHER, "another class ...");
   var cards = [], divider = null; // between suspects and the others
   samples.forEach(function (sample, position) {
     if (position && samples[position - 1].suspect && !sample.suspect) {
@@ -297,6 +345,10 @@
     });
   });
   labels.addEventListener("change", function () {
+    if (current >= 0 && labels.value === OTHER) {
+      ask(true);
+      return;
+    }
     if (current >= 0 && labels.value !== "") chosen[samples[current].id] = Number(labels.value);
     element("message").textContent = "";
   });
