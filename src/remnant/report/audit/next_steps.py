@@ -56,7 +56,7 @@ def next_steps(folder: Path, data: str | None, page: Path | None, data_dir: Path
     where = "" if data_dir is None else f" --data-dir {shlex.quote(str(data_dir))}"
     commands = {}
     if page is not None:
-        about = "open the page below in a browser, judge labels, download and apply the decisions"
+        about = "judge labels in the page below, in a browser, and apply the decisions"
         commands[about] = f"audit --apply decisions.csv {run} -o labels.csv{where}"
     elif data is not None:
         commands["find wrong labels, with all classes in one task"] = f"audit {shlex.quote(data)}{where}"
