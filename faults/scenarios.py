@@ -64,7 +64,7 @@ SCENARIOS = {
     "learn": Scenario(
         lambda inputs, folder: [
             *("learn", f"{inputs}/learner", f"folder:{inputs}/photos", "--data-dir", f"{folder}/data"),
-            *("-o", f"{folder}/learner"),
+            *("-o", f"{folder}/learner", "--force"),
         ],
         "older-learner",
     ),

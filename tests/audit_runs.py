@@ -36,9 +36,9 @@ def hostile_table(home: Path, per_class: int = 6) -> Path:
     return write_table(home / "table.csv", ("path", "label"), rows)
 
 
-def table_run(table: Path, cache: Path) -> AuditedRun:
+def table_run(table: Path, cache: Path, **settings: object) -> AuditedRun:
     """A run on a table, in which no label is doubtful."""
-    config = resolve({"data": f"table:{table}", "tasks": 1})
+    config = resolve({"data": {"name": "table", "path": str(table), **settings}, "tasks": 1})
     data, observed = build_dataset(config, cache)
     doubts = tuple(Doubt(i, int(y), 0.9, False) for i, y in enumerate(observed))
     return AuditedRun(Path("runs/table-1"), config, data, np.asarray(observed), doubts)

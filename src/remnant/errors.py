@@ -16,6 +16,10 @@ class Interrupted(KeyboardInterrupt):
     """
 
 
+class UnknownRecipe(RemnantError):
+    """A name is neither that of a packaged recipe nor the path of one."""
+
+
 class MissingFiles(RemnantError):
     """Files of a dataset are not there; the message says which ones and how to get them."""
 

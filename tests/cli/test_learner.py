@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_learn_leaves_the_state_untouched_and_lists_suspects(home: Path, invoke:
     assert done.code == 0, done.err
     assert "learned 4 samples (1 left out); 3 classes" in done.out
     assert "suspect labels among all 12 samples" in done.out
-    assert "left out: cat/bad.png: expected an intact image" in done.err
+    assert "left out: cat/bad.png: not an intact image: another kind of file" in done.err
     assert {path.name: path.read_bytes() for path in Path("model").iterdir()} == before
     assert "more/cat/1.png" in Path("new/suspects.csv").read_text()
     assert invoke("learn", "model", "folder:more", "-o", "model").code == 2
@@ -66,6 +67,32 @@ def test_settings_that_may_differ_between_tasks_can_be_changed(home: Path, invok
     assert done.code == 0, done.err
     before, after = (read_learner(Path(name)).settings for name in ("model", "new"))
     assert after == before | {"epochs": 4, "lr": 0.02}
+
+
+def test_learn_replaces_a_learner_only_if_asked_for(home: Path, invoke: Invoke) -> None:
+    small_learner(labels=("4", "7")).save("model")
+    small_learner(labels=("4", "7")).save("old")
+    before = Path("old/learner.safetensors").read_bytes()
+    table = table_of_images(Path("more"), ["4", "7", "4", "7"])
+    words = ("learn", "model", f"table:{table}", "-o", "old", "--data-dir", "cache")
+    done = invoke(*words)
+    assert done.code == 2
+    assert "old: expected a new folder, but a learner is saved in it" in done.err
+    assert Path("old/learner.safetensors").read_bytes() == before
+    assert invoke(*words, "--force").code == 0
+    assert Path("old/suspects.csv").is_file()
+
+
+def test_learn_says_how_many_labels_the_network_predicts(home: Path, invoke: Invoke) -> None:
+    small_learner(labels=("4", "7")).save("model")
+    table = table_of_images(Path("more"), ["4", "7", "truck"] * 2)
+    words = ("learn", "model", f"table:{table}", "--data-dir", "cache", "lr=1e-9", "epochs=1")
+    done, quiet = invoke(*words, "-o", "new"), invoke(*words, "-o", "quiet", "-q")
+    rows = csv.DictReader(io.StringIO(Path("new/suspects.csv").read_text()))
+    right = sum(row["given"] == row["suggested"] for row in rows if row["task"] == "2")
+    assert f"the network predicts the given label of {right} of 6 new samples\n" in done.out
+    assert "warning: the network predicts the given label of only 0 of 2 samples of" in done.err
+    assert (quiet.out, quiet.err) == ("quiet\n", done.err)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +138,16 @@ def test_an_export_to_onnx_says_beforehand_that_it_takes_long(
     monkeypatch.setattr("remnant.learner.export.export", lambda *given: "written")
     done = invoke("export", "model", "-o", "a.onnx")
     assert (done.out, "may take a minute" in done.err) == ("written\n", True)
+
+
+def test_a_missing_package_for_onnx_is_the_only_thing_that_export_says(
+    home: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    done = invoke("export", "model", "-o", "a.onnx")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("remnant: expected the packages for ONNX, but onnxruntime is not installed")
+    assert "minute" not in done.err
 
 
 def test_export_overwrites_files_only_if_asked_for(home: Path, invoke: Invoke) -> None:
@@ -207,6 +244,37 @@ def test_decisions_of_an_audit_give_a_table_that_can_be_run(audited: str, invoke
     assert invoke("run", "table:labels.csv", "--dry-run", "tasks=1", "net=small:4").code == 0
     assert "it exists" in invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv").err
     assert invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv", "--force").code == 0
+
+
+def test_an_audit_of_no_run_says_how_to_find_runs(invoke: Invoke) -> None:
+    Path("decisions.csv").write_text("")
+    for words in (("RUN",), ("--apply", "decisions.csv", "RUN", "-o", "labels.csv")):
+        done = invoke("audit", *words)
+        assert done.code == 2
+        assert done.err.startswith("remnant: RUN: expected ")
+        assert done.err.endswith("Find run folders with `remnant runs`.\n")
+        assert "cifar100" not in done.err
+
+
+def test_a_decision_with_a_new_class_is_applied_with_a_note(audited: str, invoke: Invoke) -> None:
+    text = Path("decisions.csv").read_text()
+    Path("decisions.csv").write_text(f"{text.rpartition(',')[0]},truck\n")
+    done = invoke("audit", "--apply", "decisions.csv", audited, "-o", "labels.csv")
+    assert (done.code, done.err) == (0, "note: 'truck' becomes a new class\n")
+    assert Path("labels.csv").read_text().count(",truck\n") == 1
+
+
+def test_a_damaged_file_is_left_out_of_the_corrected_labels(invoke: Invoke, tmp_path: Path) -> None:
+    write_folder(Path("photos"), {"cat": 6, "dog": 6})
+    Path("photos/cat/2.png").write_text("no image")
+    words = ("folder:photos", "epochs=2", "net=small:4", "batch=8", "buffer_size=8", "-q")
+    run = str(Path(invoke("audit", *words, "--data-dir", "cache").out.strip()).parent)
+    Path("decisions.csv").write_text("id,path,given,decision,label\n")
+    words = ("--apply", "decisions.csv", run, "--data-dir", "cache", "-o", "labels.csv")
+    done = invoke("audit", *words)
+    assert done.err == "note: files that cannot be read, and are left out of labels.csv: cat/2.png\n"
+    assert len(Path("labels.csv").read_text().splitlines()) == 12
+    assert invoke("audit", *words, "--force", "-q").err == ""
 
 
 def test_a_finished_run_is_audited_again_without_training(audited: str, invoke: Invoke) -> None:

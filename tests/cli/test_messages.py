@@ -139,6 +139,12 @@ def test_in_a_terminal_messages_are_wrapped_between_words(monkeypatch: pytest.Mo
     assert fit(text, io.StringIO()) == text
 
 
+def test_a_line_that_is_a_command_is_not_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    command = "  remnant compare --methods aer-abs --seeds 0,1,2"
+    assert fit(f"For several runs:\n{command}", Terminal()).splitlines()[-1] == command
+
+
 def test_a_recipe_may_be_a_number(invoke: Invoke, tmp_path: Path) -> None:
     (tmp_path / "2").write_text('method = "finetune"\nepochs = 1\nper_class = 12\n')
     assert invoke("run", "2", "--seed", "1", "-q").code == 0

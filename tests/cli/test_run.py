@@ -22,7 +22,7 @@ def test_the_last_line_printed_is_the_run_folder(tmp_path: Path) -> None:
     assert json.loads((folder / "result.json").read_text())["finished"]
     for words in ("final average accuracy", "buffer purity", "noisy labels stored", "Try next"):
         assert words in done.stdout
-    assert "task 5/5  epoch  2/2  learn" in done.stdout
+    assert "after task 5: accuracy per task" in done.stdout
     assert "\x1b" not in done.stdout
 
 

@@ -1,10 +1,12 @@
 from pathlib import Path
 
+import pytest
 from conftest import tiny_data
 from own_files import write_folder
 
 from remnant.config.recipe import to_config
 from remnant.config.remarks import remarks, without_recipe
+from remnant.data.pretrained import WeightsFile
 
 
 def test_the_defaults_of_a_run_without_a_recipe_are_listed() -> None:
@@ -31,3 +33,18 @@ def test_the_samples_and_defaults_of_own_data_are_listed(tmp_path: Path) -> None
     _, defaults = remarks(to_config(name, {"tasks": 1}), name, {"tasks": 1})
     assert "split" not in defaults
     assert "tasks=1" not in defaults
+
+
+def test_a_network_that_is_chosen_because_a_better_one_is_not_installed_has_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_folder(tmp_path, {"cat": 5, "dog": 5})
+    name = f"folder:{tmp_path}"
+    assert len(remarks(to_config(name, {}), name, {})) == 2
+    monkeypatch.setattr(WeightsFile, "is_installed", lambda self: False)
+    _, defaults, hint = remarks(to_config(name, {}), name, {})
+    assert "net=resnet18:8" in defaults
+    assert hint.endswith("better with it: pip install 'remnant[features]'")
+    for settings in ({"net": "small:4"}, {"net.width": 4}):
+        assert len(remarks(to_config(name, settings), name, settings)) == 2
+    assert remarks(to_config("digits", {}), "digits", {}) == []

@@ -167,5 +167,10 @@ def test_files_that_are_left_out_are_listed_and_an_error_if_strict() -> None:
         f"{count}; all of them are listed in result.json",
         "note: a class is empty",
     ]
+    few = replace(stream, skipped=dict(list(skipped.items())[:2]), notes=())
+    assert data_notes(few, strict=False, most=2) == [
+        "left out: 0.jpg: no label",
+        "left out: 1.jpg: listed before, in line 7",
+    ]
     with pytest.raises(RemnantError, match=r"1,200 left out: .*; first: 0\.jpg: no label\. Fix them"):
         data_notes(broken, strict=True)

@@ -8,7 +8,7 @@ from learner_helpers import small_learner, some_images
 from remnant import Learner
 from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import clear_leftovers, pack, unpack
-from remnant.learner.saved import FILE, read_learner
+from remnant.learner.saved import FILE, SUSPECTS, check_folder, read_learner
 from remnant.models.model import find_model, read_model
 
 
@@ -25,6 +25,21 @@ def test_what_was_saved_before_is_replaced(tmp_path: Path) -> None:
     learner.save(tmp_path)
     clear_leftovers(tmp_path)
     assert read_learner(tmp_path).tasks == 2
+
+
+def test_suspects_of_a_learner_that_is_replaced_are_removed(tmp_path: Path) -> None:
+    small_learner().save(tmp_path)
+    (tmp_path / SUSPECTS).write_text("of the earlier learner")
+    small_learner().save(tmp_path)
+    assert not (tmp_path / SUSPECTS).exists()
+
+
+def test_an_existing_learner_is_kept_unless_it_may_be_replaced(tmp_path: Path) -> None:
+    check_folder(tmp_path, overwrite=False)
+    small_learner().save(tmp_path)
+    with pytest.raises(RemnantError, match=r"a learner is saved in it.*add --force"):
+        check_folder(tmp_path, overwrite=False)
+    check_folder(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -3,24 +3,22 @@
 import csv
 import json
 import os
-import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from remnant.cli.data import DataDir
+from remnant.cli.messages import fit
 from remnant.cli.run import Method, Quiet, RunOptions, Seed, carry_out, check_options, parse, with_run_options
-from remnant.errors import RemnantError, printable
+from remnant.errors import RemnantError, UnknownRecipe, printable
 from remnant.extensions import is_own_data
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from remnant.learner.sources import Samples
-    from remnant.models.model import Model
+    from remnant.suspects.table import Suspect
 
 BATCH = 64  # images that are in memory at a time
 
@@ -42,6 +40,7 @@ def learn(
     *,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder of the new learner.")],
     data_dir: DataDir = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a learner in the new folder.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Learn a further task, and save the new learner.
@@ -66,7 +65,7 @@ def learn(
 
     if out.resolve() == state.resolve():
         raise RemnantError(f"{out}: expected another folder than STATE, which is not changed. Choose one.")
-    check_folder(out)
+    check_folder(out, overwrite=force)
     learner = Learner.load(state, **settings_of_task(settings))
     with hidden_bars(quiet):
         samples = read_data(data, data_dir, learner.image_size)
@@ -75,13 +74,7 @@ def learn(
         learner.learn(samples).save(out)
     table = learner.suspects()
     write_atomically(out / SUSPECTS, csv_file(table))
-    if not quiet:
-        suspect = sum(row.is_suspect for row in table)
-        left_out = f" ({len(samples.left_out):,} left out)" if samples.left_out else ""
-        typer.echo(
-            f"learned {len(samples.labels):,} samples{left_out}; {len(learner.classes_)} classes; "
-            f"{suspect:,} suspect labels among all {len(table):,} samples that were learned"
-        )
+    _print_learned(samples, len(learner.classes_), table, quiet)
     typer.echo(out)
 
 
@@ -91,6 +84,24 @@ def _print_notes(samples: "Samples") -> None:
         typer.echo(f"left out: {printable(file)}: {printable(reason)}", err=True)
     for note in samples.notes:
         typer.echo(f"note: {printable(note)}", err=True)
+
+
+def _print_learned(samples: "Samples", classes: int, table: "Sequence[Suspect]", quiet: bool) -> None:
+    """Print how many samples were learned, and of how many of them the network predicts the given label."""
+    from remnant.suspects.agreement import agreement
+
+    about, warning = agreement(table)
+    if not quiet:
+        suspect = sum(row.is_suspect for row in table)
+        left_out = f" ({len(samples.left_out):,} left out)" if samples.left_out else ""
+        typer.echo(
+            f"learned {len(samples.labels):,} samples{left_out}; {classes} classes; "
+            f"{suspect:,} suspect labels among all {len(table):,} samples that were learned"
+        )
+        if about:
+            typer.echo(about)
+    if warning:
+        typer.echo(fit(printable(warning), sys.stderr), err=True)
 
 
 def predict(
@@ -106,15 +117,16 @@ def predict(
 
     Example: remnant predict model photos/ --format json
     """
+    from remnant.learner.files import image_files, predicted
     from remnant.models.model import find_model, read_model
 
     if format not in ("csv", "json"):
         raise RemnantError(f"--format: expected csv or json, got {format}.")
     loaded, found, failed = read_model(find_model(model)), [], 0
-    files = [file for path in images for file in _files(path)]
+    files = [file for path in images for file in image_files(path)]
     for start in range(0, len(files), BATCH):
         part = files[start : start + BATCH]
-        for path, result in zip(part, _predict(loaded, part), strict=True):
+        for path, result in zip(part, predicted(loaded, part), strict=True):
             if isinstance(result, str):
                 typer.echo(printable(f"skipped {path}: {result}"), err=True)
                 failed += 1
@@ -141,13 +153,14 @@ def export(
 
     Example: remnant export model -o model.onnx
     """
-    from remnant.learner.export import check_target, export as write
+    from remnant.learner.export import check_installed, check_target, export as write
     from remnant.models.model import find_model, read_model
 
     if format not in ("onnx", "safetensors"):
         raise RemnantError(f"--format: expected onnx or safetensors, got {format}.")
     check_target(out, force)
     if format == "onnx":
+        check_installed()
         typer.echo("exporting the graph, and comparing it with torch: this may take a minute ...", err=True)
     typer.echo(write(model, read_model(find_model(model)), format, out))
 
@@ -186,33 +199,46 @@ def audit(
     if decisions is not None:
         _apply(decisions, recipe, settings, output, options)
         return
-    from remnant.config.recipe import to_config
+    from remnant.data.images import hidden_bars
+    from remnant.report.audit.next_steps import show_results
     from remnant.report.audit.page import check_page, write_audit
-    from remnant.report.audit.samples import check_method, read_audited
+    from remnant.report.audit.samples import read_audited
 
     if output is not None:
         check_page(output)
     settings = audit_settings(recipe, settings)
-    check_method(to_config(recipe, settings))
-    folder = carry_out(recipe, settings, options)
+    _check_audit(recipe, settings)
+    folder = carry_out(recipe, settings, options, is_audit=True)
     if folder is None:
         return
     path, run = output or folder / "audit.html", read_audited(folder, options.data_dir)
-    write_audit(path, run, most)
+    with hidden_bars(options.quiet):
+        write_audit(path, run, most)
     if not options.quiet:
-        _print_next(folder, run.held_out)
+        show_results(folder, page=path, data_dir=options.data_dir)
+        _note_held_out(run.held_out)
     typer.echo(os.fsencode(path))
 
 
-def _print_next(folder: Path, held_out: int) -> None:
-    """Print what to do with the page of an audit."""
-    lines = [
-        "Open the page in a browser, judge the labels, download the decisions, and apply them:",
-        f"  remnant audit --apply decisions.csv {shlex.quote(printable(str(folder)))} -o labels.csv",
-    ]
-    about = f"{held_out:,} images were held out to measure accuracy, and their labels are not judged"
-    note = [f"note: {about}. data.test_share=0 holds out none."] if held_out else []
-    typer.echo("\n".join([*note, *lines]), err=True)
+def _check_audit(recipe: str | None, settings: Mapping[str, Any]) -> None:
+    """Raise RemnantError if there is nothing to audit, or a method judges no labels."""
+    from remnant.config.recipe import to_config
+    from remnant.report.audit.samples import check_method
+
+    try:
+        check_method(to_config(recipe, settings))
+    except UnknownRecipe as error:
+        raise RemnantError(
+            f"{recipe}: expected folder:DIR, table:FILE.csv, hf:NAME, a dataset, a recipe or a run folder, "
+            "found none of this name. Find run folders with `remnant runs`."
+        ) from error
+
+
+def _note_held_out(count: int) -> None:
+    """Print how many labels an audit does not judge, if there are any."""
+    about = f"{count:,} images were held out to measure accuracy, and their labels are not judged"
+    if count:
+        typer.echo(f"note: {about}. data.test_share=0 holds out none.", err=True)
 
 
 def audit_settings(recipe: str | None, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,9 +259,10 @@ def _apply(
     decisions: Path, run: str | None, settings: Mapping[str, Any], output: Path | None, options: RunOptions
 ) -> None:
     """Write the label file of a run with decisions, and print how many labels changed."""
+    from remnant.data.own.listing import shortened
     from remnant.report.audit.decisions import read_decisions
-    from remnant.report.audit.labels import check_output, write_labels
-    from remnant.report.audit.samples import read_audited
+    from remnant.report.audit.labels import check_output, unread_files, write_labels
+    from remnant.report.audit.samples import leaves_out, read_audited
 
     if run is None or settings or output is None:
         raise RemnantError(
@@ -245,7 +272,12 @@ def _apply(
     audited = read_audited(Path(run), options.data_dir)
     check_output(output, audited, decisions, options.force)
     found = read_decisions(decisions, audited)
-    use = write_labels(output, audited, found.labels, options.data_dir, found.dropped)
+    use = write_labels(output, audited, found.labels, options.data_dir, found.dropped, found.added)
+    notes = [*found.notes]
+    if (unread := unread_files(audited)) and leaves_out(audited):
+        notes.append(f"files that cannot be read, and are left out of {output}: {shortened(unread)}")
+    for note in () if options.quiet else notes:
+        typer.echo(f"note: {printable(note)}", err=True)
     changed, dropped = len(found.labels), len(found.dropped)
     left = len(audited.doubts) - changed - found.confirmed - dropped
     about = f"labels changed: {changed:,}, confirmed: {found.confirmed:,}, samples left out: {dropped:,}"
@@ -253,42 +285,6 @@ def _apply(
     if use:
         typer.echo(f"use them: {use}")
     typer.echo(os.fsencode(output))
-
-
-def _files(path: Path) -> list[Path]:
-    """Return a file, or the image files in a folder and the folders in it."""
-    if not path.is_dir():
-        return [path]
-    from remnant.data.own.folder import SUFFIXES
-
-    found = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
-    if not found:
-        raise RemnantError(f"{path}: expected a folder with images ({', '.join(SUFFIXES)}), found none.")
-    return found
-
-
-def _predict(model: "Model", files: list[Path]) -> list[tuple[str | int, float] | str]:
-    """Return label and confidence of each image, or why it cannot be read."""
-    import torch
-
-    from remnant.data.images import read_image
-    from remnant.learner.inputs import with_channels
-
-    if not model.spec.are_images or model.spec.shape[-1] != model.spec.shape[-2]:
-        raise RemnantError(f"expected a model of square images, got one of {model.spec.name}.")
-    images: dict[int, Tensor] = {}
-    results: list[tuple[str | int, float] | str] = [""] * len(files)
-    for i, path in enumerate(files):
-        try:
-            images[i] = torch.from_numpy(read_image(path, model.spec.shape[-1], model.spec.resize))
-        except (ValueError, OSError) as error:
-            results[i] = str(error)
-    if images:
-        x = with_channels(torch.stack(list(images.values())), model.spec.shape[0])
-        confidence, best = model.probabilities(x).max(1)
-        for i, value, number in zip(images, confidence.tolist(), best.tolist(), strict=True):
-            results[i] = model.labels[number], value
-    return results
 
 
 def _write_csv(found: list[dict[str, str | int | float]]) -> None:

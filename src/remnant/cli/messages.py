@@ -15,13 +15,15 @@ from remnant.settings import read_file
 
 RECIPES = Path(__file__).parents[1] / "config" / "recipes"
 DEFAULTS = {"method": "aer-abs", "noise": "none", "data": "digits", "seed": 0}  # as in the schema
+COMMAND = "  remnant "  # how a line starts that is a command
 MAX_WORD = 500  # characters of a word of a message
 
 
 def fit(text: str, stream: TextIO, indent: str = "  ") -> str:
     """Return a text whose lines are wrapped between words if it is printed to a terminal.
 
-    Continuation lines start with `indent`. Names and paths longer than a line are not broken.
+    Continuation lines start with `indent`. Names and paths longer than a line are not broken, nor are
+    lines that are a command, so that they can be copied.
     """
     if not stream.isatty():
         return text
@@ -29,7 +31,7 @@ def fit(text: str, stream: TextIO, indent: str = "  ") -> str:
     wrapper = textwrap.TextWrapper(
         width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
-    return "\n".join(wrapper.fill(line) for line in text.split("\n"))
+    return "\n".join(line if line.startswith(COMMAND) else wrapper.fill(line) for line in text.split("\n"))
 
 
 def shortened(text: str) -> str:

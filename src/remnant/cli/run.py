@@ -186,10 +186,13 @@ def run(
         typer.echo(os.fsencode(folder))  # exactly, even if the terminal cannot show it
 
 
-def carry_out(recipe: str | None, settings: Mapping[str, Any], options: RunOptions) -> Path | None:
+def carry_out(
+    recipe: str | None, settings: Mapping[str, Any], options: RunOptions, *, is_audit: bool = False
+) -> Path | None:
     """Run or resume a recipe with settings, print its results, and return the run folder.
 
-    Return None if there is nothing more to do: after a plan, and in all processes but the first one.
+    Return None if there is nothing more to do: after a plan, and in all processes but the first one. The
+    results of an audit are printed later, with its page.
     """
     out = parent_of_run(recipe) if options.out is None else options.out
     line, quiet = first_line(recipe, settings, out), options.quiet or not is_first_rank()
@@ -222,11 +225,23 @@ def carry_out(recipe: str | None, settings: Mapping[str, Any], options: RunOptio
         return None
     if problem := write_run_report(folder):
         typer.echo(problem, err=True)
-    if not quiet:
-        from remnant.report.summary import Command, show
-
-        show(folder, Command(recipe, settings, out, options.data_dir))
+    if not quiet and not is_audit:
+        _show(folder, recipe, settings, out, options.data_dir)
     return folder
+
+
+def _show(
+    folder: Path, recipe: str | None, settings: Mapping[str, Any], out: Path, data_dir: Path | None
+) -> None:
+    """Print the results of a run, and what to try next."""
+    from remnant.report.audit.next_steps import show_results
+    from remnant.report.summary import Command, show
+
+    data = str(settings.get("data", recipe))
+    if is_own_data(data):
+        show_results(folder, data, data_dir=data_dir)
+    else:
+        show(folder, Command(recipe, settings, out, data_dir))
 
 
 def parent_of_run(recipe: str | None) -> Path:

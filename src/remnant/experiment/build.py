@@ -124,8 +124,7 @@ def data_notes(stream: Stream, strict: bool, most: int = 10) -> list[str]:
             f"expected all files to be readable with --strict (strict=True), but {_reasons(stream)}; first: "
             f"{lines[0].removeprefix('left out: ')}. Fix them, or run without it."
         )
-    more = "; all of them are listed in result.json" if len(lines) > most else ""
-    counted = [f"{_reasons(stream)}{more}"] if lines else []
+    counted = [f"{_reasons(stream)}; all of them are listed in result.json"] if len(lines) > most else []
     return [*lines[:most], *counted, *(f"note: {text}" for text in stream.notes)]
 
 

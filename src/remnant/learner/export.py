@@ -45,8 +45,8 @@ def random_inputs(model: Model, count: int) -> Tensor:
     return torch.randn(shape, generator=rng).to(model.spec.dtype)
 
 
-def to_onnx(model: Model) -> bytes:
-    """Return an ONNX file from `inputs`, a batch of any size of raw inputs, to `logits`."""
+def check_installed() -> None:
+    """Raise RemnantError if the packages for ONNX are missing."""
     try:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
@@ -55,6 +55,11 @@ def to_onnx(model: Model) -> bytes:
             f"expected the packages for ONNX, but {error.name} is not installed. Install them with "
             "pip install 'remnant[export]'."
         ) from error
+
+
+def to_onnx(model: Model) -> bytes:
+    """Return an ONNX file from `inputs`, a batch of any size of raw inputs, to `logits`."""
+    check_installed()
     net = RawInputs(model).eval().to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     with _without_warnings():
         program = torch.onnx.export(

@@ -97,14 +97,19 @@ def _has(settings: Mapping[str, Any], name: str) -> bool:
     return kind in settings and (not part or part in settings[kind])
 
 
-def check_folder(folder: Path) -> None:
-    """Raise RemnantError unless a folder is new, empty, or that of a saved learner."""
+def check_folder(folder: Path, *, overwrite: bool = True) -> None:
+    """Raise RemnantError unless a folder is new, empty, or that of a saved learner that may be replaced."""
     found = [path.name for path in folder.glob("*") if not path.match(".*.part")]
     others = [name for name in sorted(found) if name not in (FILE, MODEL, SUSPECTS)]
     if others and (FILE not in found or "config.toml" in found):
         raise RemnantError(
             f"{folder}: expected a new folder, or that of a saved learner, found {others[0]!r:.100} in it. "
             "Choose another folder."
+        )
+    if FILE in found and not overwrite:
+        raise RemnantError(
+            f"{folder}: expected a new folder, but a learner is saved in it. Choose another folder, or add "
+            "--force."
         )
 
 
@@ -117,7 +122,10 @@ def used_ids(buffers: Sequence[Tensor], samples: int) -> int:
 
 
 def write_learner(folder: Path, saved: SavedLearner, net: nn.Module, config: Config) -> None:
-    """Write a saved learner and its model; each file completely or not at all."""
+    """Write a saved learner and its model; each file completely or not at all.
+
+    The suspects of a learner that is replaced are removed, so that they never stand beside another one.
+    """
     check_folder(folder)
     content = pack(
         {
@@ -139,6 +147,7 @@ def write_learner(folder: Path, saved: SavedLearner, net: nn.Module, config: Con
         raise RemnantError(
             f"{folder}: cannot be created ({error.strerror}). Choose another folder."
         ) from error
+    (folder / SUSPECTS).unlink(missing_ok=True)
     write_atomically(folder / MODEL, model_file(net, config, saved.spec, saved.labels))
     write_atomically(folder / FILE, content)
 

@@ -79,7 +79,7 @@ def test_rows_without_a_label_and_damaged_images_are_left_out(tmp_path: Path) ->
     assert data.skipped == {
         "train 2": "no label",
         "train 3": "no label",
-        "train 4": "expected an intact image, found: another kind of file",
+        "train 4": "not an intact image: another kind of file",
     }
 
 

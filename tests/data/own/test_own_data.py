@@ -40,7 +40,7 @@ def test_files_that_cannot_be_decoded_are_left_out(photos: OwnData, tmp_path: Pa
     (Path(photos.path) / "cat" / "0.txt").write_bytes(b"text")
     data = load(photos, tmp_path)
     assert set(data.skipped) == {"cat/0.txt", "cat/0.png"}
-    assert data.skipped["cat/0.png"] == "expected an intact image, found: another kind of file"
+    assert data.skipped["cat/0.png"] == "not an intact image: another kind of file"
     assert len(data.y) + len(data.test_y) == 15
 
 

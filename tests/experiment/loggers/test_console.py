@@ -103,7 +103,14 @@ def test_the_line_of_an_epoch_leaves_out_what_is_unknown() -> None:
     assert "purity unknown" in epoch_line(epoch(buffer={"size": 3, "purity": None}), start())
 
 
-def test_a_log_has_a_line_for_each_epoch_and_task(written: tuple[Console, io.StringIO]) -> None:
+@pytest.fixture
+def without_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print a line for each epoch, as if it took long."""
+    monkeypatch.setattr(module, "PAUSE", 0.0)
+
+
+@pytest.mark.usefixtures("without_pause")
+def test_a_log_has_a_line_for_each_long_epoch_and_task(written: tuple[Console, io.StringIO]) -> None:
     console, text = written
     lines = Lines(console)
     lines.start(start())
@@ -116,6 +123,25 @@ def test_a_log_has_a_line_for_each_epoch_and_task(written: tuple[Console, io.Str
     assert second == "after task 2: accuracy per task   12.3  100.0"
 
 
+def test_a_log_of_short_epochs_has_a_line_in_ten_seconds_and_one_for_each_task(
+    written: tuple[Console, io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console, text = written
+    now = 0.0
+    monkeypatch.setattr(module.time, "monotonic", lambda: now)
+    lines = Lines(console)
+    lines.start(start())
+    for number in range(50):  # two seconds each
+        now += 2.0
+        lines.record(epoch(epoch=number) if number % 2 else consolidation(6))
+        if number == 24:
+            lines.record(TASK)
+    printed = text.getvalue().splitlines()
+    assert len(printed) == 10 + 1
+    assert [line[:10] for line in printed].count("after task") == 1
+
+
+@pytest.mark.usefixtures("without_pause")
 def test_a_log_has_a_line_for_each_cycle_of_the_learning_rate(written: tuple[Console, io.StringIO]) -> None:
     console, text = written
     lines = Lines(console)
@@ -129,6 +155,7 @@ def test_a_log_has_a_line_for_each_cycle_of_the_learning_rate(written: tuple[Con
     assert "loss 0.250  90 labels trusted, 97.5 % of them clean" in printed[0]
 
 
+@pytest.mark.usefixtures("without_pause")
 def test_a_log_has_the_reason_for_plain_cross_entropy(written: tuple[Console, io.StringIO]) -> None:
     console, text = written
     lines = Lines(console)

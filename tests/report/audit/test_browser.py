@@ -1,12 +1,13 @@
 """The audit page in a browser: marks by keyboard, filters, the download, and hostile names."""
 
 import csv
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_runs import HOSTILE, hostile_table
+from audit_runs import HOSTILE, hostile_run, hostile_table
 from conftest import tiny_config
 from own_files import table_of_images
 
@@ -43,7 +44,7 @@ class Opened:
             self.page.keyboard.press(key)
 
     def shown(self) -> int:
-        return int(self.page.locator("#samples li:visible").count())
+        return int(self.page.locator(".sample:visible").count())
 
     def current(self) -> int:
         return int(
@@ -210,6 +211,104 @@ def test_a_sample_can_be_enlarged_and_left_out(
         left = {Path(row["path"]).name for row in csv.DictReader(file)}
     assert len(left) == 10
     assert not left & {Path(row["path"]).name for row in rows}
+    assert opened.problems == []
+
+
+def test_a_new_class_can_be_entered_and_is_in_the_corrected_labels(
+    browser: Any,  # noqa: ANN401
+    run_in: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("REMNANT_DATA", str(tmp_path / "cache"))
+    table = table_of_images(tmp_path, ["cat", "dog"] * 6)
+    small = {"tasks": 1, "data.test_share": 0, "net": "small:4", "epochs": 2, "batch": 8, "buffer_size": 8}
+    folder = run_in(to_config(f"table:{table}", small))
+    (tmp_path / "audit.html").write_text(render(read_audited(folder, None)), encoding="utf-8")
+    opened = Opened(browser.new_context(offline=True), tmp_path / "audit.html")
+    page, other = opened.page, opened.page.locator("#other")
+    new = "<img src=x onerror=alert(9)>, =1"
+    for text in (new, "=w r d"):  # letters that are keys of the page
+        page.locator("#label").select_option("another class ...")
+        page.keyboard.type(text)
+        assert other.input_value() == text
+        opened.press("Enter")
+        assert not other.is_visible()
+        opened.press("w")
+    page.locator("#label").select_option("another class ...")
+    opened.press("Enter")
+    assert "Enter a class" in page.inner_text("#message")
+    opened.press("Escape")
+    assert (opened.current(), other.is_visible()) == (2, False)
+    page.locator("#label").select_option(new)  # entered before
+    opened.press("Escape", "w")
+    page.reload()
+    assert opened.progress().startswith("3 of 12 decided: 3 wrong")
+    assert page.locator("#label option").all_inner_texts()[-3:] == [new, "=w r d", "another class ..."]
+    rows = opened.download(tmp_path / "decisions.csv")
+    assert [row["label"] for row in rows] == [new, "'=w r d", new]
+    apply(monkeypatch, tmp_path / "decisions.csv", folder, "-o", tmp_path / "labels.csv")
+    with (tmp_path / "labels.csv").open(newline="", encoding="utf-8") as file:
+        labels = [row["label"] for row in csv.DictReader(file)]
+    assert (labels.count(new), labels.count("=w r d")) == (2, 1)
+    assert opened.problems == []
+
+
+def test_suspects_can_be_told_from_other_samples_and_be_shown_alone(
+    browser: Any,  # noqa: ANN401
+    tmp_path: Path,
+) -> None:
+    run = hostile_run()  # 4 suspects of 8 samples
+    first, *others = run.doubts
+    same = first._replace(suggested=int(run.observed[first.position]))
+    page_of_run = render(dataclasses.replace(run, doubts=(same, *others)))
+    (tmp_path / "audit.html").write_text(page_of_run, encoding="utf-8")
+    opened = Opened(browser.new_context(offline=True), tmp_path / "audit.html")
+    page, divider = opened.page, opened.page.locator("#samples .divider")
+    assert page.locator(".sample .suspect").count() == 4
+    above = [page.locator(".sample").nth(i).bounding_box()["y"] for i in (3, 4)]
+    assert above[0] < divider.bounding_box()["y"] < above[1]
+    assert page.locator("#doubt").is_visible()  # suspect, but no other label is suggested
+    opened.press("j")
+    assert not page.locator("#doubt").is_visible()
+    page.get_by_label("Suspects only").check()
+    assert (opened.shown(), divider.is_visible()) == (4, False)
+    opened.press("r")
+    page.locator("#state").select_option("undecided")
+    assert opened.shown() == 3
+    page.get_by_label("Suspects only").uncheck()
+    assert (opened.shown(), divider.is_visible()) == (7, True)
+    assert opened.problems == []
+
+
+def test_long_names_take_one_line_on_a_phone_and_keep_their_suffix(
+    browser: Any,  # noqa: ANN401
+    tmp_path: Path,
+) -> None:
+    run = hostile_run()
+    names = tuple(f"class {i} with a name that is longer than a line" for i in range(4))
+    files = tuple(f"{names[i // 2]}/IMG_{i}_{'long ' * 20}0459.png" for i in range(8))
+    spec = dataclasses.replace(run.data.spec, classes=names)
+    run = dataclasses.replace(run, data=dataclasses.replace(run.data, spec=spec, files=files))
+    (tmp_path / "audit.html").write_text(render(run), encoding="utf-8")
+    opened = Opened(
+        browser.new_context(offline=True, viewport={"width": 400, "height": 800}), tmp_path / "audit.html"
+    )
+    page, first = opened.page, opened.page.locator(".sample").first
+    assert page.locator("#panel").bounding_box()["height"] <= 140
+    assert page.locator("#file .end").inner_text() == " 0459.png"
+    right = page.locator("#file .end").bounding_box()
+    assert right["x"] + right["width"] <= 400
+    assert first.locator(".file").bounding_box()["height"] < 20
+    assert first.locator(".file").get_attribute("title") == files[0]
+    height = first.bounding_box()["height"]
+    opened.press("r")  # the verdict replaces the score, so that nothing moves
+    assert first.locator(".state").inner_text() == "right"
+    assert first.bounding_box()["height"] == height
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    boxes = [page.locator(f"#{id}").bounding_box() for id in ("state", "download", "progress")]
+    assert boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]
+    assert boxes[1]["y"] + boxes[1]["height"] <= boxes[2]["y"]
     assert opened.problems == []
 
 

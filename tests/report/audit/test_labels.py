@@ -13,7 +13,7 @@ from remnant.config.recipe import to_config
 from remnant.errors import RemnantError
 from remnant.experiment.build import build_dataset
 from remnant.noise.from_file import read_labels
-from remnant.report.audit.labels import check_output, write_labels
+from remnant.report.audit.labels import check_output, unread_files, write_labels
 from remnant.report.audit.samples import AuditedRun
 
 
@@ -45,6 +45,20 @@ def test_a_dropped_sample_is_left_out_of_the_table(tmp_path: Path) -> None:
     again = table_run(tmp_path / "labels.csv", tmp_path / "cache")
     assert again.data.files == tuple(f"./{file}" for i, file in enumerate(run.data.files) if i != 2)
     assert again.observed.tolist() == [y for i, y in enumerate(run.observed.tolist()) if i != 2]
+
+
+def test_a_file_that_cannot_be_read_is_not_in_the_table(tmp_path: Path) -> None:
+    table = hostile_table(tmp_path)
+    bad = sorted((tmp_path / "images").iterdir())[0]
+    bad.write_text("no image")
+    run = table_run(table, tmp_path / "cache")
+    assert unread_files(run) == [f"images/{bad.name}"]
+    write_labels(tmp_path / "labels.csv", run, {0: 1}, None)
+    found = [row["path"] for row in rows(tmp_path / "labels.csv")]
+    assert len(found) == len(rows(table)) - 1
+    assert f"./images/{bad.name}" not in found
+    assert unread_files(table_run(tmp_path / "labels.csv", tmp_path / "cache")) == []
+    assert unread_files(dataclasses.replace(run, config=tiny_config())) == []
 
 
 def test_tasks_and_true_labels_of_a_table_are_kept(tmp_path: Path) -> None:

@@ -23,7 +23,17 @@ def test_the_most_doubtful_samples_are_in_the_page_with_their_images() -> None:
     first, second = data["samples"]
     assert (first["id"], first["given"], first["suggested"], first["score"]) == (0, 0, 1, 0.1)
     assert (second["id"], second["given"], second["suggested"], second["score"]) == (2, 1, 2, 0.12)
+    assert first["suspect"]
     assert first["image"].startswith("data:image/png;base64,")
+
+
+def test_the_page_says_how_many_labels_are_suspect() -> None:
+    run = hostile_run()
+    assert "All 8 training samples, the most doubtful label first. 4 labels are marked as suspect" in render(
+        run
+    )
+    trusted = tuple(doubt._replace(is_suspect=False) for doubt in run.doubts)
+    assert "No label is suspect." in render(dataclasses.replace(run, doubts=trusted))
 
 
 def test_hostile_names_appear_only_as_json_that_cannot_end_its_element() -> None:

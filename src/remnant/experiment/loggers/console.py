@@ -13,6 +13,7 @@ from remnant.errors import printable
 from remnant.experiment.loggers import Logger, RunStart
 from remnant.methods.protocol import StepDone
 
+PAUSE = 10.0  # seconds between log lines about epochs, at least
 SILENCE = 60.0  # seconds without output after which a log line is printed
 
 
@@ -146,7 +147,10 @@ class OneLine(Quiet):
 
 
 class Lines(Quiet):
-    """Prints one line per epoch and task, and occasional lines during long epochs; for log files."""
+    """Prints a line per task, and one per epoch unless epochs are short; for log files.
+
+    Of epochs that end within `PAUSE` of the line before, nothing is printed; metrics.jsonl has all of them.
+    """
 
     def start(self, run: RunStart) -> None:
         """Start measuring the speed."""
@@ -163,6 +167,8 @@ class Lines(Quiet):
         """Print a line of metrics."""
         if record["event"] == "task":
             self.note(task_line(record))
+        elif time.monotonic() - self._printed < PAUSE:
+            return
         elif record["event"] == "epoch":
             self._print(epoch_line(record, self._run))
         elif record["event"] == "consolidation" and self._ends_cycle(record):

@@ -21,6 +21,8 @@ class Decisions:
     labels: Mapping[int, int]  # position in the training set -> new label
     confirmed: int
     dropped: frozenset[int] = frozenset()  # positions of samples that belong to no class
+    added: tuple[str, ...] = ()  # new classes, whose numbers follow those of the run
+    notes: tuple[str, ...] = ()  # what a user should know of the new classes
 
 
 def read_decisions(file: Path, run: AuditedRun) -> Decisions:
@@ -43,12 +45,15 @@ def read_decisions(file: Path, run: AuditedRun) -> Decisions:
                 raise ValueError(f"expected one decision about each sample, found {row['id']!r} also in line "
                                  f"{first[position]}. Remove one of them")  # fmt: skip
         except ValueError as error:
-            raise RemnantError(f"{file}, line {line}: {error}.") from error
+            end = "" if str(error).endswith("?") else "."
+            raise RemnantError(f"{file}, line {line}: {error}{end}") from error
         first[position], found[position] = line, label
     labels = {position: label for position, label in found.items() if label is not None and label >= 0}
     changed = {position: label for position, label in labels.items() if label != run.observed[position]}
     dropped = frozenset(position for position, label in found.items() if label == NO_CLASS)
-    return Decisions(changed, len(labels) - len(changed), dropped)
+    added = tuple(reader.added)
+    notes = [f"{name!r:.200} becomes a new class{nearest(name, run.classes).rstrip('.')}" for name in added]
+    return Decisions(changed, len(labels) - len(changed), dropped, added, tuple(notes))
 
 
 class _Reader:
@@ -57,6 +62,7 @@ class _Reader:
     def __init__(self, run: AuditedRun) -> None:
         self.run = run
         self.position = {str(run.data.index[doubt.position]): doubt.position for doubt in run.doubts}
+        self.added: list[str] = []
         self.number: dict[str, int] = {}
         for i, name in enumerate(run.classes):
             self.number.setdefault(_cell(name), i)
@@ -88,14 +94,21 @@ class _Reader:
             raise ValueError(f"expected the decision {expected}, found {decision!r:.60}")
         if decision == RIGHT and not name:
             return given
-        label = self.number.get(name)
-        if label is None:
-            hint = nearest(name, self.run.classes).rstrip(".")
-            raise ValueError(f"expected a class of the run as label, found {name!r:.200}{hint}")
+        label = self._number(name, may_be_new=decision == WRONG)
         if (label == given) != (decision == RIGHT):
             expected = "the given label" if decision == RIGHT else "another label than the given one"
             raise ValueError(f"expected {expected} with the decision {decision}, found {name!r:.200}")
         return label
+
+    def _number(self, name: str, *, may_be_new: bool) -> int:
+        """Return the number of a class; one that the run does not have is added, if labels are texts."""
+        if name not in self.number:
+            if not (name and may_be_new and leaves_out(self.run)):
+                hint = nearest(name, self.run.classes).rstrip(".")
+                raise ValueError(f"expected a class of the run as label, found {name!r:.200}{hint}")
+            self.number[name] = len(self.run.classes) + len(self.added)
+            self.added.append(_plain(name))
+        return self.number[name]
 
     def _check_drop(self) -> None:
         if not leaves_out(self.run):
@@ -108,3 +121,12 @@ class _Reader:
 def _cell(text: str) -> str:
     """Return a text as it is read from a CSV file, without spaces around it."""
     return encodable(cell(text)).strip()
+
+
+def _plain(text: str) -> str:
+    """Return the text of a cell without the mark of one that spreadsheets would take for a formula.
+
+    >>> _plain("'=a"), _plain("'s")
+    ('=a', "'s")
+    """
+    return text[1:] if text[:1] == "'" and cell(text[1:]) == text else text

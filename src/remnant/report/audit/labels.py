@@ -3,7 +3,7 @@
 import csv
 import io
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +22,16 @@ def write_labels(
     labels: Mapping[int, int],
     data_dir: Path | None,
     dropped: Collection[int] = (),
+    added: Sequence[str] = (),
 ) -> str:
     """Write the labels of a run, some of them corrected, and return the command that uses them.
 
     `labels` are corrections by position in the training set, and the samples at the positions `dropped` are
-    left out. Files of images are listed in a table with all other samples, and with the column `split` if
-    there are test samples; other data get the number of a label in each line, of every sample. There is no
-    command, but an empty text, for data that are published with noisy labels: they accept no label file.
+    left out. The numbers of the classes `added`, which only a table can have, follow those of the run.
+
+    Files of images are listed in a table with all other samples, and with the column `split` if there are
+    test samples; other data get the number of a label in each line, of every sample. There is no command,
+    but an empty text, for data that are published with noisy labels: they accept no label file.
     """
     corrected = run.observed.copy()
     for position, label in labels.items():
@@ -37,8 +40,10 @@ def write_labels(
     path.parent.mkdir(parents=True, exist_ok=True)
     if isinstance(own, OwnData) and isinstance(own.listing.images, ImageList):
         home = Path(os.path.realpath(path.parent))
-        write_atomically(path, table_file(own, run, corrected, home, dropped))
-        return f"remnant run table:{path} tasks={run.config.tasks}"
+        names = [*run.data.spec.classes, *added]
+        write_atomically(path, table_file(own, run, [names[y] for y in corrected], home, dropped))
+        tasks = "" if added and run.config.tasks != 1 else f" tasks={run.config.tasks}"
+        return f"remnant run table:{path}{tasks}"
     write_atomically(path, number_file(run, corrected, data_dir))
     declared = " data.clean=true" if isinstance(own, OwnData) and not own.clean else ""
     return f"remnant run ...{declared} --noise file:{path}" if run.data.is_clean or declared else ""
@@ -61,16 +66,18 @@ def check_output(path: Path, run: AuditedRun, decisions: Path, overwrite: bool) 
         )
 
 
-def table_file(own: OwnData, run: AuditedRun, y: Labels, home: Path, dropped: Collection[int] = ()) -> bytes:
-    """Return a table of the listed files with the labels `y` of the training set; `home` is its folder.
+def table_file(
+    own: OwnData, run: AuditedRun, labels: Sequence[str], home: Path, dropped: Collection[int] = ()
+) -> bytes:
+    """Return a table of the listed files with the labels of the training set; `home` is its folder.
 
-    The samples at the positions `dropped` of the training set are left out.
+    The samples at the positions `dropped` of the training set are left out, and files that cannot be read.
 
     Without test samples it has no column `split`, so that a run on it holds some out.
     """
     listing, names = own.listing, list(own.listing.labels)
-    for i, label in zip(run.data.index.tolist(), y.tolist(), strict=True):
-        names[i] = run.data.spec.classes[label]
+    for i, label in zip(run.data.index.tolist(), labels, strict=True):
+        names[i] = label
     files = [_table_path(listing.images.home / file, home) for file in listing.images.files]
     columns: dict[str, list[str] | tuple[str, ...]] = {
         "path": files,
@@ -84,12 +91,20 @@ def table_file(own: OwnData, run: AuditedRun, y: Labels, home: Path, dropped: Co
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     left_out = {int(run.data.index[position]) for position in dropped}
+    left_out |= {number for number, file in enumerate(listing.images.files) if file in run.data.skipped}
     for number, row in enumerate(zip(*columns.values(), strict=True)):
         if number in left_out:
             continue
         _check_cells(row)
         writer.writerow(row)
     return text.getvalue().encode()
+
+
+def unread_files(run: AuditedRun) -> list[str]:
+    """Return the listed files of a user's images that cannot be read, and are in no corrected table."""
+    own = run.config.data
+    files = own.listing.images.files if isinstance(own, OwnData) else ()
+    return [file for file in files if file in run.data.skipped]
 
 
 def _table_path(file: Path, home: Path) -> str:

@@ -91,6 +91,11 @@ def check_method(config: Config) -> None:
 
 def read_audited(folder: Path, data_dir: Path | None) -> AuditedRun:
     """Read a finished run, and load its data; raise RemnantError if they do not fit together."""
+    if not folder.is_dir():
+        raise RemnantError(
+            f"{folder}: expected the folder of a finished run, found none. Find run folders with `remnant "
+            "runs`."
+        )
     if not is_finished(folder):
         raise RemnantError(f"{folder}: expected a finished run, found none. Run it: remnant run {folder}")
     file = folder / "suspects.csv"

@@ -6,9 +6,10 @@
   var chosen = {}; // id -> label chosen in the list
   var undone = []; // what to restore, the latest last
   var current = -1; // position of the selected sample; -1: none
+  var known = classes.length, OTHER = "other"; // number of classes of the run; choice of a new one
   var texts = { wrong: "wrong", right: "right", drop: "no class", skip: "skipped" };
   function element(id) { return document.getElementById(id); }
-  var list = element("samples"), labels = element("label"), classFilter = element("class"), stateFilter = element("state"), larger = element("zoom");
+  var list = element("samples"), labels = element("label"), classFilter = element("class"), stateFilter = element("state"), suspectFilter = element("suspects"), larger = element("zoom"), other = element("other");
 
   function read() {
     var stored = null;
@@ -16,6 +17,8 @@
       localStorage.setItem(key + "-test", "");
       localStorage.removeItem(key + "-test");
       stored = JSON.parse(localStorage.getItem(key));
+      var added = JSON.parse(localStorage.getItem(key + "-classes"));
+      if (data.canDrop && Array.isArray(added)) added.forEach(function (text) { if (typeof text === "string") number(text); });
     } catch (error) {
       element("memory").hidden = false;
     }
@@ -31,6 +34,7 @@
 
   function save() {
     try {
+      localStorage.setItem(key + "-classes", JSON.stringify(classes.slice(known)));
       localStorage.setItem(key, JSON.stringify(decisions));
     } catch (error) {
       element("memory").hidden = false;
@@ -49,8 +53,31 @@
     add(parent, "option", "", text).value = value;
   }
 
+  // Return the number of a class, which is added if the run does not have it; -1 without a name.
+  function number(text) {
+    var wanted = text.trim();
+    if (!wanted) return -1;
+    if (classes.indexOf(wanted) < 0) classes.push(wanted);
+    return classes.indexOf(wanted);
+  }
+
   function name(sample) {
     return sample.path || "sample " + sample.id;
+  }
+
+  // Small images are embedded exactly, as PNG, and enlarged without blurring.
+  function setPicture(image, sample) {
+    image.src = sample.image;
+    image.classList.toggle("exact", /^data:image\/png/.test(sample.image));
+  }
+
+  // A name in one line: if it is too long, its middle is left out, and its end with the suffix stays.
+  function fileName(parent, text) {
+    parent.textContent = "";
+    var letters = Array.from(text), end = Math.max(0, letters.length - 9);
+    add(parent, "span", "start", letters.slice(0, end).join(""));
+    add(parent, "span", "end", letters.slice(end).join(""));
+    parent.title = text;
   }
 
   function card(sample, position) {
@@ -61,16 +88,20 @@
     if (sample.image) {
       image = add(button, "img");
       image.alt = "";
-      image.src = sample.image;
+      setPicture(image, sample);
     }
     var line = add(button, "span", "labels", classes[sample.given]);
     if (sample.suggested !== sample.given) {
       add(line, "span", "arrow", " → ");
       line.appendChild(document.createTextNode(classes[sample.suggested]));
     }
-    add(button, "span", "small", "score " + sample.score.toFixed(3));
-    add(button, "span", "small file", name(sample));
-    add(button, "span", "state");
+    var file = add(button, "span", "small file");
+    fileName(file, name(sample).split("/").pop());
+    file.title = name(sample);
+    var about = add(button, "span", "small about");
+    if (sample.suspect) add(about, "b", "suspect", "suspect");
+    add(about, "span", "score", (sample.suspect ? " " : "score ") + sample.score.toFixed(3));
+    add(about, "span", "state");
     button.addEventListener("click", function (event) {
       select(position);
       if (event.target === image) zoom(true);
@@ -88,12 +119,18 @@
     button.dataset.state = found ? found.decision : "";
     var text = found ? texts[found.decision] : "";
     if (found && found.decision === "wrong") text += ": " + classes[found.label];
-    button.lastChild.textContent = text;
+    var line = button.lastChild.lastChild;
+    line.textContent = line.title = text;
   }
 
   function isShown(position) {
     return (classFilter.value === "" || samples[position].given === Number(classFilter.value))
-      && (stateFilter.value === "" || state(position) === stateFilter.value);
+      && (stateFilter.value === "" || state(position) === stateFilter.value)
+      && (!suspectFilter.checked || samples[position].suspect);
+  }
+
+  function isSuspect(position) {
+    return samples[position].suspect;
   }
 
   function shown() {
@@ -104,6 +141,7 @@
   function show(wanted) {
     var visible = shown();
     cards.forEach(function (button, position) { button.parentNode.hidden = !isShown(position); });
+    if (divider) divider.hidden = !visible.some(isSuspect) || visible.every(isSuspect);
     element("none").hidden = visible.length > 0;
     var later = visible.filter(function (position) { return position >= wanted; });
     select(later.length ? later[0] : visible.length ? visible[visible.length - 1] : -1);
@@ -131,9 +169,12 @@
     button.focus({ preventScroll: true });
     button.scrollIntoView({ block: "nearest" });
     element("image").hidden = !sample.image;
-    if (sample.image) element("image").src = larger.firstChild.src = sample.image;
-    element("given").textContent = classes[sample.given];
-    element("file").textContent = name(sample) + ", score " + sample.score.toFixed(3);
+    if (sample.image) [element("image"), larger.firstChild].forEach(function (image) { setPicture(image, sample); });
+    element("given").textContent = element("given").title = classes[sample.given];
+    fileName(element("file"), name(sample));
+    element("score").textContent = "score " + sample.score.toFixed(3);
+    ask(false);
+    element("doubt").hidden = !sample.suspect || sample.suggested !== sample.given;
     Array.prototype.forEach.call(labels.options, function (choice) {
       choice.disabled = choice.value === String(sample.given);
     });
@@ -147,11 +188,39 @@
     larger.hidden = !isShown || current < 0 || !samples[current].image;
   }
 
+  // Show the field for the name of a new class in the place of the list of labels.
+  function ask(isAsked) {
+    other.hidden = !isAsked;
+    labels.hidden = isAsked;
+    other.value = "";
+    if (isAsked) other.focus();
+  }
+
+  function addClass() {
+    var label = number(other.value), sample = samples[current];
+    if (label < 0 || label === sample.given) {
+      element("message").textContent = "Enter a class other than the given one, or press Escape.";
+      return;
+    }
+    if (labels.options.length < classes.length + 2) {
+      var choice = document.createElement("option");
+      choice.value = label;
+      choice.textContent = classes[label];
+      labels.insertBefore(choice, labels.lastChild);
+    }
+    chosen[sample.id] = label;
+    select(current);
+  }
+
   function decide(decision) {
     if (current < 0) return;
     var sample = samples[current], label = null;
     if (decision === "right") label = sample.given;
     if (decision === "wrong") {
+      if (labels.value === OTHER) {
+        ask(true);
+        return;
+      }
       if (labels.value === "") {
         element("message").textContent = "Choose the correct label first.";
         labels.focus();
@@ -203,6 +272,12 @@
 
   document.addEventListener("keydown", function (event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target === other) {
+      if (event.key === "Enter") addClass();
+      if (event.key === "Escape") select(current);
+      if (event.key === "Enter" || event.key === "Escape") event.preventDefault();
+      return;
+    }
     if (event.target instanceof HTMLSelectElement) {
       if (event.target === labels && (event.key === "Enter" || event.key === "Escape")) {
         event.preventDefault();
@@ -253,15 +328,27 @@
     if (counts[number]) option(classFilter, number, text + " (" + counts[number] + ")");
     option(labels, number, text);
   });
-  var cards = samples.map(card);
+  if (data.canDrop) option(labels, OTHER, "another class ...");
+  var cards = [], divider = null; // between suspects and the others
+  samples.forEach(function (sample, position) {
+    if (position && samples[position - 1].suspect && !sample.suspect) {
+      divider = add(list, "li", "divider", "Below: labels that are not marked as suspect");
+    }
+    cards.push(card(sample, position));
+  });
+  element("marked").hidden = !divider;
   cards.forEach(function (_, position) { mark(position); });
-  [classFilter, stateFilter].forEach(function (filter) {
+  [classFilter, stateFilter, suspectFilter].forEach(function (filter) {
     filter.addEventListener("change", function () {
       show(0);
       filter.focus();
     });
   });
   labels.addEventListener("change", function () {
+    if (current >= 0 && labels.value === OTHER) {
+      ask(true);
+      return;
+    }
     if (current >= 0 && labels.value !== "") chosen[samples[current].id] = Number(labels.value);
     element("message").textContent = "";
   });
