@@ -49,7 +49,10 @@ def test_the_plan_of_a_benchmark_has_the_figures_of_the_paper(
     assert "epochs = 20" in shown
 
 
-def test_a_consolidation_is_part_of_the_log_the_plan_and_the_summary(invoke: Invoke) -> None:
+def test_a_consolidation_is_part_of_the_log_the_plan_and_the_summary(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("remnant.experiment.loggers.console.PAUSE", 0)  # a line for each epoch
     words = ["consolidation=mixmatch", "consolidation.epochs=3"]
     done = invoke("run", *TINY, *words)
     assert done.code == 0
