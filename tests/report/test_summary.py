@@ -83,6 +83,10 @@ def test_figures_are_rounded_and_unknown_ones_are_left_out() -> None:
     assert not {"buffer purity", "noisy labels stored", "buffer balance"} & without
 
 
+def test_a_single_task_is_not_forgotten() -> None:
+    assert "final forgetting" not in {name for name, _, _ in figures(RESULT | {"accuracy": [[80.0]]})}
+
+
 def test_metrics_that_need_true_labels_are_unknown_without_them() -> None:
     buffer = RESULT["buffer"] | {"purity": None, "noisy": None}
     rows = figures(RESULT | {"buffer": buffer})

@@ -117,11 +117,10 @@ def accuracies(result: dict[str, Any]) -> Table:
 
 def figures(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Return name, value and meaning of each metric."""
-    forgetting = f"{round(result['ff'], 1) + 0.0:.1f}"
-    rows = [
-        ("final average accuracy", f"{result['faa']:.1f} %", f"mean over tasks, {result['tested_on']}"),
-        ("final forgetting", forgetting, "points below the best; lower is better"),
-    ]
+    rows = [("final average accuracy", f"{result['faa']:.1f} %", f"mean over tasks, {result['tested_on']}")]
+    if len(result["accuracy"]) > 1:
+        forgetting = f"{round(result['ff'], 1) + 0.0:.1f}"
+        rows.append(("final forgetting", forgetting, "points below the best; lower is better"))
     buffer = result["buffer"]
     if buffer and buffer["size"]:
         where = f", in {next(iter(result['buffers']))}" if len(result["buffers"]) > 1 else ""
