@@ -26,6 +26,7 @@ from remnant.report.summary import (
 
 RESULT: dict[str, Any] = {
     "faa": 51.26,
+    "accuracy": [[90.0], [40.0, 62.52]],
     "ff": -0.04,
     "tested_on": "test split",
     "buffer": {"size": 20, "purity": 85.0, "noisy": 3, "balance": None},

@@ -72,25 +72,31 @@ def show(folder: Path, command: Command) -> None:
     """Print the results of a finished run, where its files are, and what to try next."""
     console = Console()
     result, config = read_result(folder), _resolved(read(str(folder)))
-    console.print()
-    is_unknown = result["noise"] == "none" and result["noise_rate"] is None  # none was added
-    noise = "labels as given" if is_unknown else f"noise {escape(result['noise'])}"
-    title = f"on {escape(result['data'])}, {noise}, seed {result['seed']}"
-    console.print(f"[bold]{result['method']}[/] {title}", highlight=False)
-    console.print(accuracies(result))
-    accuracy, *rest = figures(result)
-    table = Table(box=None, pad_edge=False, padding=0, show_header=False)
-    for width, justify in ((26, "left"), (10, "right"), (2, "left")):
-        table.add_column(min_width=width, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for name, value, meaning in [accuracy, *(paper(config) if config else []), *rest]:
-        table.add_row(f"  {name}", value, "", f"[dim]{escape(meaning)}[/]")
-    console.print(table, highlight=False)
+    show_metrics(console, result, paper(config) if config else [])
     console.print()
     console.print(files(folder, result), markup=False, highlight=False, soft_wrap=True)
     if config:
         is_clean = result["noise"] != "none" or result["noise_rate"] == 0  # before noise is added
         steps = next_steps(command, config, console.width, can_add_noise=is_clean)
         console.print(steps, markup=False, highlight=False, soft_wrap=True)
+
+
+def show_metrics(
+    console: Console, result: dict[str, Any], published: Sequence[tuple[str, str, str]] = ()
+) -> None:
+    """Print the accuracies and the other metrics of a run; `published` are those of the paper."""
+    is_unknown = result["noise"] == "none" and result["noise_rate"] is None  # none was added
+    noise = "labels as given" if is_unknown else f"noise {escape(result['noise'])}"
+    title = f"on {escape(result['data'])}, {noise}, seed {result['seed']}"
+    console.print(f"\n[bold]{escape(result['method'])}[/] {title}", highlight=False)
+    console.print(accuracies(result))
+    accuracy, *rest = figures(result)
+    table = Table(box=None, pad_edge=False, padding=0, show_header=False)
+    for width, justify in ((26, "left"), (10, "right"), (2, "left")):
+        table.add_column(min_width=width, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for name, value, meaning in [accuracy, *published, *rest]:
+        table.add_row(f"  {name}", value, "", f"[dim]{escape(meaning)}[/]")
+    console.print(table, highlight=False)
 
 
 def _resolved(table: dict[str, Any]) -> Config | None:

@@ -4,14 +4,10 @@ import shlex
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from remnant.errors import printable
 from remnant.experiment.result import read_result
-from remnant.report.summary import accuracies, figures, files, program
-
-COLUMNS = ((26, "left"), (10, "right"), (2, "left"))  # width and alignment
+from remnant.report.summary import files, program, show_metrics
 
 
 def show_results(
@@ -23,17 +19,7 @@ def show_results(
     folder if one was given.
     """
     console, result = Console(), read_result(folder)
-    is_unknown = result["noise"] == "none" and result["noise_rate"] is None
-    noise = "labels as given" if is_unknown else f"noise {escape(result['noise'])}"
-    title = f"on {escape(result['data'])}, {noise}, seed {result['seed']}"
-    console.print(f"\n[bold]{escape(result['method'])}[/] {title}", highlight=False)
-    console.print(accuracies(result))
-    table = Table(box=None, pad_edge=False, padding=0, show_header=False)
-    for width, justify in COLUMNS:
-        table.add_column(min_width=width, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    for name, value, meaning in figures(result):
-        table.add_row(f"  {name}", value, "", f"[dim]{escape(meaning)}[/]")
-    console.print(table, highlight=False)
+    show_metrics(console, result)
     lines = ["", with_page(files(folder, result), folder, page), "", "  Try next:"]
     for about, command in next_steps(folder, data, page, data_dir).items():
         lines += [f"    # {printable(about)}", f"    {printable(command)}"]
