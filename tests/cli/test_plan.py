@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 from cli_helpers import TINY, Invoke
 
+from remnant.experiment.loggers import console
+
 
 def test_a_dry_run_prints_a_plan_and_writes_nothing(invoke: Invoke, tmp_path: Path) -> None:
     done = invoke("run", "--dry-run", *TINY)
@@ -49,7 +51,10 @@ def test_the_plan_of_a_benchmark_has_the_figures_of_the_paper(
     assert "epochs = 20" in shown
 
 
-def test_a_consolidation_is_part_of_the_log_the_plan_and_the_summary(invoke: Invoke) -> None:
+def test_a_consolidation_is_part_of_the_log_the_plan_and_the_summary(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "PAUSE", 0.0)  # a line for each epoch
     words = ["consolidation=mixmatch", "consolidation.epochs=3"]
     done = invoke("run", *TINY, *words)
     assert done.code == 0
