@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from remnant.experiment import build, checkpoint, evaluate
 from remnant.experiment.loggers import Logger, RunStart
 from remnant.experiment.loggers.console import Quiet, Speed
 from remnant.experiment.run import execute
-from remnant.experiment.runner import Options
+from remnant.experiment.runner import Options, Run
+from remnant.methods.epoch_schedule import Phase
 from remnant.methods.protocol import StepDone
 from remnant.methods.replay import ReplayLearner
 
@@ -520,3 +522,16 @@ def test_metrics_are_written_again_completely_at_the_end(run_in: RunIn, tmp_path
     config = tiny_config(**FIT)
     folder = execute(config, Options(out=tmp_path / "deleted"), [Deleting()])
     assert_identical(run_in(config), folder)
+
+
+def test_loggers_get_the_last_loss_that_was_read_from_a_device() -> None:
+    seen = list[float | None]()
+    logger = SimpleNamespace(step=lambda event, purity: seen.append(event.loss))
+    run: Any = SimpleNamespace(
+        _buffer=lambda: None, losses=SimpleNamespace(last={"learn": 0.5}), loggers=[logger],
+        purity=(0, 0, None),
+    )  # fmt: skip
+    place: dict[str, Any] = {"task": 0, "epoch": 1, "step": 2, "steps": 3, "samples": 4, "phase": Phase.LEARN}
+    Run._log_step(run, StepDone(**place, loss=None, unread=torch.tensor(0.7)))
+    Run._log_step(run, StepDone(**place, loss=0.25))
+    assert seen == [0.5, 0.25]
