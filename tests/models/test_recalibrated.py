@@ -1,5 +1,6 @@
 """Predictions with the BatchNorm statistics of the buffer: in runs, models and learners."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def test_the_model_of_a_run_has_them_too(run_in: RunIn) -> None:
     assert not torch.equal(model.logits(x), other.predict(x))
 
 
-def test_a_learner_predicts_with_them_and_still_grows() -> None:
+def test_a_learner_predicts_with_them_and_still_grows(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"net": "small:4", "buffer_size": 10, "epochs": 1, "batch": 8}
     learners = [Learner("er-ace", batchnorm=name, **settings) for name in ("buffer", "stream")]
     for learner in learners:
@@ -64,6 +65,9 @@ def test_a_learner_predicts_with_them_and_still_grows() -> None:
     buffer, stream = (learner.predict_proba(some_images(8)) for learner in learners)
     assert buffer.shape == (8, 3)
     assert (buffer != stream).any()
+    learners[1].save(tmp_path / "stream")
+    changed = Learner.load(tmp_path / "stream", batchnorm="buffer").predict_proba(some_images(8))
+    assert (changed == buffer).all()
 
 
 def test_a_learner_on_frozen_features_which_have_no_batchnorm_is_the_same() -> None:

@@ -110,3 +110,14 @@ def _fits(value: object, default: Plain) -> bool:
 def _kind(default: Plain) -> str:
     kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
     return kinds[type(default)]
+
+
+def has_setting(table: Mapping[str, Any], name: str) -> bool:
+    """Return whether a complete table of settings has this one, which may be `component.setting`.
+
+    >>> table = {"lr": 0.1, "insertion": {"name": "lowest-loss", "alpha": 0.75}}
+    >>> [has_setting(table, name) for name in ("lr", "insertion.alpha", "insertion.beta", "noise")]
+    [True, True, False, False]
+    """
+    kind, _, part = name.partition(".")
+    return kind in table and (not part or part in table[kind])

@@ -1,6 +1,6 @@
 """The file of a saved learner: its complete state, and the model for predictions beside it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from remnant.config import Config
+from remnant.config.components import has_setting
 from remnant.config.recipe import apply, read as read_recipe
 from remnant.config.resolve import DEFAULTS, unknown_key
+from remnant.config.schema import NEWER
 from remnant.data import Spec
 from remnant.errors import RemnantError
 from remnant.experiment.checkpoint import (
@@ -36,7 +38,7 @@ OF_STREAM = ("data", "tasks", "name", "noise", "per_class", "split", "class_orde
 # Settings that may differ between tasks: no saved state depends on them.
 OF_TASK = (
     "epochs", "batch", "lr", "lr_drops", "momentum", "weight_decay", "consolidation.epochs",
-    "consolidation.lr", "device", "precision", "compile", "threads",
+    "consolidation.lr", "batchnorm", "device", "precision", "compile", "threads",
 )  # fmt: skip
 
 
@@ -78,7 +80,7 @@ def settings_of_task(settings: dict[str, Any]) -> dict[str, Any]:
 
 def with_settings(saved: SavedLearner, changes: dict[str, Any]) -> SavedLearner:
     """Return a saved learner with other settings; raise RemnantError unless they may differ between tasks."""
-    possible = [name for name in OF_TASK if _has(saved.settings, name)]
+    possible = [name for name in OF_TASK if has_setting(NEWER | saved.settings, name)]
     for name in settings_of_learner(changes):
         if name.partition(".")[0] not in DEFAULTS:
             raise RemnantError(unknown_key(name))
@@ -89,12 +91,6 @@ def with_settings(saved: SavedLearner, changes: dict[str, Any]) -> SavedLearner:
                 f"or choose from {', '.join(possible)}."
             )
     return replace(saved, settings=apply(saved.settings, changes))
-
-
-def _has(settings: Mapping[str, Any], name: str) -> bool:
-    """Return whether a complete table of settings has this one, which may be `component.setting`."""
-    kind, _, part = name.partition(".")
-    return kind in settings and (not part or part in settings[kind])
 
 
 def check_folder(folder: Path, *, overwrite: bool = True) -> None:

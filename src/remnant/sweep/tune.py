@@ -16,7 +16,7 @@ import tomli_w
 
 from remnant.config import Config
 from remnant.config.checks import unused_settings
-from remnant.config.components import short
+from remnant.config.components import has_setting, short
 from remnant.config.recipe import absolute_name, data_as_setting, nested
 from remnant.config.registries import OF_METHOD, REGISTRIES
 from remnant.config.schema import NEWER
@@ -75,13 +75,8 @@ class Search:
         return {
             key: values
             for key, values in self.space.items()
-            if _has(table, key) and key.partition(".")[0] not in unused
+            if has_setting(table, key) and key.partition(".")[0] not in unused
         }
-
-
-def _has(table: Mapping[str, Any], path: str) -> bool:
-    key, dot, name = path.partition(".")
-    return key in table and (not dot or name in table[key])
 
 
 @dataclass(frozen=True)
@@ -213,8 +208,8 @@ def _below(search: Search, configs: Sequence[Config]) -> dict[str, Any]:
 
 def _of_method(search: Search, config: Config) -> dict[str, Any]:
     """Return the settings of a search for the components of a method, which a recipe has for each method."""
-    table = config.table()
-    return {k: v for k, v in search.settings.items() if k.partition(".")[0] in OF_METHOD and _has(table, k)}
+    table, chosen = config.table(), search.settings
+    return {k: v for k, v in chosen.items() if k.partition(".")[0] in OF_METHOD and has_setting(table, k)}
 
 
 def parse_space(texts: Sequence[str]) -> Space:
